@@ -1,0 +1,2 @@
+//! The `refrain` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The words and the protocol of Refrain as code that does no input or output.

@@ -1,0 +1,1 @@
+//! Pins: the recorded, immutable versions of what a task reads.

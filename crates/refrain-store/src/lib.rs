@@ -1,0 +1,1 @@
+//! State stores: leases, runs and attempts.

@@ -1,0 +1,1 @@
+//! Makes a batch task safe to repeat: lease, pins, staging, one atomic commit.
