@@ -1,7 +1,44 @@
 //! The words and the protocol of Refrain as code that does no input or output.
+//!
+//! The order of the modules is the path of the data: a task's key ([`Key`]) is leased ([`KeyRecord`]),
+//! its slots are claimed ([`decide_claim`]), its inputs pinned ([`Input`]), its output staged and sealed
+//! ([`Staging`]), committed ([`decide_commit`]), and what is no longer needed may go ([`staleness`]).
+//! [`Attempt`] walks that path as a state machine; [`StateStore`], [`Sink`], [`Input`] and [`Clock`] are what
+//! the outside world implements. No backend is named here, and nothing here asks the clock, draws a random
+//! number, or opens a file.
 
+mod attempt;
+mod clock;
+mod crash;
 mod error;
+mod fingerprint;
+mod head;
 mod id;
+mod input;
+mod lease;
+mod retention;
+mod run;
+mod sink;
+mod store;
 
+pub use attempt::{Action, Answer, Attempt, Cause, CommitStep, Doubt, Goal, Refusal};
+pub use clock::Clock;
+pub use crash::{CrashPoint, CrashProbe, NoProbe};
 pub use error::{Error, ErrorKind, Result, Window};
+pub use fingerprint::Fingerprint;
+pub use head::{
+    Claim, ClaimDecision, ClaimRefusal, ClaimRequest, CommitDecision, CommitRequest, Former, Head, decide_claim,
+    decide_commit,
+};
 pub use id::{AttemptId, Generation, HeadVersion, Key, RunId, SlotId, StoreId, TaskName, Token};
+pub use input::{Input, PinMode, PinRequest};
+pub use lease::{Granted, KeyRecord, Lease, LeaseRequest, NotHolder, OpenRun, RunProposal, StoreTime, Want};
+pub use retention::{Staleness, Verdict, staleness, verdict};
+pub use run::{
+    Holder, OutputSlot, PinnedInput, Publication, RunRecord, SealedData, SlotAddress, StagingId, StoreIdentity,
+};
+pub use sink::{
+    Adopt, Capabilities, ClaimAnswer, CommitAnswer, CommitOptions, Condition, Guards, Keep, Open, Sealed, Sink, Staged,
+    Staging, SwapCost, Version,
+};
+pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, Outcome, StateStore};

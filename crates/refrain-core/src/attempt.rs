@@ -1,0 +1,504 @@
+//! One attempt as a state machine (PROTOCOL 5): [`Attempt::next`] says what to do, a method named after
+//! what happened says how it ended. No input or output happens here, so that the explorer of
+//! `refrain-check` walks through the very code that ships.
+
+use crate::{
+    Claim, CommitRequest, Generation, Granted, Head, HeadVersion, Holder, Publication, RunRecord, SlotAddress, SlotId,
+    StoreIdentity, Token,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the caller of the machine must do next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Ask the store for the lease (5.1).
+    Acquire,
+    /// Claim this slot at its sink (5.2).
+    Claim(SlotAddress),
+    /// Ask the store for a token above this one (4.3).
+    Raise(Token),
+    /// Open the run at the store, with the run of the highest generation among the heads (5.4).
+    OpenRun(Option<RunRecord>),
+    /// Commit at this slot (5.5, 5.9). Send the identical request again until a definite answer comes.
+    Commit(SlotAddress, Box<CommitStep>),
+    /// Read the head of this slot (5.11).
+    Read(SlotAddress),
+    /// Execute the task with the run's pins into fresh staging, and seal it (5.7, 5.8).
+    Execute(RunRecord),
+    /// Settle and release at the store (5.10).
+    Finish,
+    /// Report this (5.11).
+    Report(Answer),
+}
+
+/// A commit to send: everything of the request but the fresh version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CommitStep {
+    /// Who commits.
+    pub holder: Holder,
+    /// The version that the head must have.
+    pub expected: HeadVersion,
+    /// What readers shall see.
+    pub publication: Publication,
+}
+
+impl CommitStep {
+    /// The request, with a fresh version that the caller drew. Draw it once per step.
+    pub fn request(self, fresh_version: HeadVersion) -> CommitRequest {
+        CommitRequest { holder: self.holder, expected: self.expected, fresh_version, publication: self.publication }
+    }
+}
+
+/// How far an attempt may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Goal {
+    /// Publish the run.
+    Publish,
+    /// Fence earlier attempts and roll forward what was decided; execute nothing (recovery).
+    Settle,
+}
+
+/// What an attempt reports (5.13).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// This attempt's output is published at every slot.
+    Published,
+    /// The run, or a later one, was published by an attempt before.
+    AlreadyPublished(Box<Publication>),
+    /// Published at the anchor; a later attempt finishes the other slots.
+    Decided,
+    /// A later generation stands at the anchor.
+    Superseded,
+    /// Nothing of this attempt is or will be published.
+    NotPublished(Cause),
+    /// The answer of the anchor's commit was lost.
+    Unknown(Doubt),
+    /// A person must decide.
+    Refused(Refusal),
+}
+
+/// Why nothing was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Another attempt has the lease.
+    Held,
+    /// A later attempt claimed the slot, or took the lease.
+    Fenced,
+    /// The task or its output failed, or a step before the commit did: the caller knows more.
+    Failed,
+    /// There was nothing to settle beyond what this attempt did (only for [`Goal::Settle`]).
+    Settled,
+}
+
+/// Why it is not known whether the output was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Doubt {
+    /// The commit was sent and no definite answer came (5.11).
+    AnswerLost,
+    /// The slot was dropped and made again (5.11a).
+    SlotRecreated,
+}
+
+/// What a person must decide.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The slot belongs to another key (2.4).
+    Owner(SlotAddress, Box<Head>),
+    /// The slot was claimed by a store that ours does not replace (8.2).
+    ForeignStore(SlotAddress, Box<Head>),
+    /// The anchor's head does not show what another slot's head says was decided there (5.3).
+    AnchorDamaged(SlotAddress),
+    /// A decided run's sealed data is gone (5.5).
+    DataLost(SlotAddress),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Acquiring,
+    Claiming,
+    Raising(Token),
+    Opening,
+    RollingForward,
+    Executing,
+    Committing(usize),
+    Looking(usize),
+    Finishing(Answer),
+    Reporting(Answer),
+}
+
+/// The state of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    id: crate::AttemptId,
+    goal: Goal,
+    phase: Phase,
+    lease: Option<(StoreIdentity, Token)>,
+    to_claim: BTreeSet<SlotAddress>,
+    heads: BTreeMap<SlotAddress, Head>,
+    run: Option<RunRecord>,
+    decided: Option<Box<Publication>>,
+    sealed: Option<Box<Publication>>,
+    anchor_sent: bool,
+    anchor_landed: bool,
+}
+
+impl Attempt {
+    /// An attempt that knows the slots of the configuration.
+    pub fn new(id: crate::AttemptId, goal: Goal, configured: impl IntoIterator<Item = SlotAddress>) -> Self {
+        Self {
+            id,
+            goal,
+            phase: Phase::Acquiring,
+            lease: None,
+            to_claim: configured.into_iter().collect(),
+            heads: BTreeMap::new(),
+            run: None,
+            decided: None,
+            sealed: None,
+            anchor_sent: false,
+            anchor_landed: false,
+        }
+    }
+
+    /// What to do next.
+    pub fn next(&self) -> Action {
+        match &self.phase {
+            Phase::Acquiring => Action::Acquire,
+            Phase::Claiming => self.next_claim(),
+            Phase::Raising(floor) => Action::Raise(*floor),
+            Phase::Opening => Action::OpenRun(self.seen()),
+            Phase::RollingForward => self.next_roll_forward(),
+            Phase::Executing => match &self.run {
+                Some(run) => Action::Execute(run.clone()),
+                None => Action::Finish,
+            },
+            Phase::Committing(index) => self.own_commit(*index),
+            Phase::Looking(index) => self.own_slot(*index).map_or(Action::Finish, Action::Read),
+            Phase::Finishing(_) => Action::Finish,
+            Phase::Reporting(answer) => Action::Report(answer.clone()),
+        }
+    }
+
+    /// Who this attempt is at sinks and store; nothing before the lease is granted.
+    pub fn holder(&self) -> Option<Holder> {
+        let (store, token) = self.lease.as_ref()?;
+        Some(Holder { store_id: store.store_id, token: *token, attempt: self.id })
+    }
+
+    /// The slots that this attempt knows of: what its claims carry (4.1).
+    pub fn known_slots(&self) -> &BTreeSet<SlotAddress> {
+        &self.to_claim
+    }
+
+    /// The heads as they stood when this attempt claimed them or committed to them.
+    pub fn heads(&self) -> &BTreeMap<SlotAddress, Head> {
+        &self.heads
+    }
+
+    /// Whether the lease is no longer needed by anything that this attempt may still do.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Finishing(_) | Phase::Reporting(_))
+    }
+
+    /// What will be reported, once nothing can change it any more.
+    pub fn answer(&self) -> Option<&Answer> {
+        match &self.phase {
+            Phase::Finishing(answer) | Phase::Reporting(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// 5.1: the lease was granted.
+    pub fn acquired(&mut self, store: StoreIdentity, granted: &Granted) {
+        self.lease = Some((store, granted.token));
+        if let Some(run) = &granted.run {
+            self.to_claim.extend(run.slots().cloned());
+        }
+        self.phase = Phase::Claiming;
+    }
+
+    /// 5.1: another attempt has the lease.
+    pub fn held(&mut self) {
+        self.phase = Phase::Reporting(Answer::NotPublished(Cause::Held));
+    }
+
+    /// 5.2: the claim stands; `head` is the head after it.
+    pub fn claimed(&mut self, slot: &SlotAddress, head: Head) {
+        if let Some(Claim { slots, .. }) = &head.claim {
+            self.to_claim.extend(slots.iter().cloned());
+        }
+        if let Some(publication) = &head.publication {
+            self.to_claim.extend(publication.run.slots().cloned());
+        }
+        self.heads.insert(slot.clone(), head);
+        if self.to_claim.iter().all(|slot| self.heads.contains_key(slot)) {
+            self.check_anchors();
+        }
+    }
+
+    /// 4.3: a later claim stands in the head. If the store says that this attempt holds the lease, the store
+    /// went backwards; the next action asks it.
+    pub fn claim_fenced(&mut self, head: &Head) {
+        let floor = head.claim.as_ref().map(|claim| claim.holder.token).unwrap_or_default();
+        self.phase = Phase::Raising(floor);
+    }
+
+    /// 4.3: the claim was refused.
+    pub fn claim_refused(&mut self, refusal: Refusal) {
+        self.phase = Phase::Finishing(Answer::Refused(refusal));
+    }
+
+    /// 4.3: the store gave a higher token; claim again from the first slot.
+    pub fn raised(&mut self, token: Token) {
+        if let Some((_, current)) = &mut self.lease {
+            *current = token;
+        }
+        self.heads.clear();
+        self.phase = Phase::Claiming;
+    }
+
+    /// The store or a heartbeat says that this attempt does not hold the lease. Before the first commit this
+    /// is final; after it the sink decides, not the lease (5.7).
+    pub fn lease_lost(&mut self) {
+        if !self.anchor_sent {
+            self.finish(Answer::NotPublished(Cause::Fenced));
+        }
+    }
+
+    /// 5.4: the run to work for.
+    pub fn opened(&mut self, run: RunRecord) {
+        self.to_claim.extend(run.slots().cloned());
+        if self.to_claim.iter().any(|slot| !self.heads.contains_key(slot)) {
+            self.phase = Phase::Claiming; // 5.2: never decide before all is claimed
+            return;
+        }
+        self.run = Some(run);
+        self.phase = Phase::RollingForward;
+        self.settle_roll_forward();
+    }
+
+    /// The commit landed; the head has this version now.
+    pub fn committed(&mut self, slot: &SlotAddress, version: HeadVersion) {
+        let Some(publication) = self.in_flight() else { return };
+        if let Some(head) = self.heads.get_mut(slot) {
+            head.version = version; // 4.4 (ii)
+            head.publication = Some(publication);
+        }
+        self.landed();
+    }
+
+    /// 5.11: the commit was rejected.
+    pub fn rejected(&mut self) {
+        match self.phase {
+            Phase::Committing(index) => self.phase = Phase::Looking(index),
+            // 5.11d: whoever fenced this attempt goes on with the roll-forward.
+            _ => self.finish(Answer::NotPublished(Cause::Fenced)),
+        }
+    }
+
+    /// 5.11: no definite answer to the commit can be had now.
+    pub fn gave_up(&mut self) {
+        self.finish(match self.phase {
+            Phase::RollingForward => Answer::NotPublished(Cause::Failed),
+            _ if self.anchor_landed => Answer::Decided,
+            _ => Answer::Unknown(Doubt::AnswerLost),
+        });
+    }
+
+    /// 5.5: the sealed data to roll forward is gone.
+    pub fn data_lost(&mut self, slot: &SlotAddress) {
+        self.finish(Answer::Refused(Refusal::DataLost(slot.clone())));
+    }
+
+    /// 5.11: the head of the slot whose commit was rejected.
+    pub fn looked(&mut self, slot: &SlotAddress, head: Option<&Head>) {
+        let claimed = self.heads.get(slot).map(|head| head.slot_id);
+        let same = |id: SlotId| claimed == Some(id);
+        let at_anchor = matches!(self.phase, Phase::Looking(0));
+        let answer = match head {
+            Some(head) if same(head.slot_id) => {
+                if head.shows(self.id) {
+                    return self.landed(); // 5.11b
+                }
+                if !at_anchor {
+                    Answer::Decided // 5.11d
+                } else if head.generation() > self.generation() {
+                    Answer::Superseded // 5.11c
+                } else {
+                    Answer::NotPublished(Cause::Fenced)
+                }
+            }
+            _ if at_anchor => Answer::Unknown(Doubt::SlotRecreated), // 5.11a
+            _ => Answer::Decided,
+        };
+        self.finish(answer);
+    }
+
+    /// 5.8: the task succeeded and its output is sealed.
+    pub fn executed(&mut self, publication: Publication) {
+        if matches!(self.phase, Phase::Executing) {
+            self.sealed = Some(Box::new(publication));
+            self.anchor_sent = true;
+            self.phase = Phase::Committing(0);
+        }
+    }
+
+    /// A step failed and will not be repeated by this attempt: the task, a guard, the store or a sink.
+    pub fn failed(&mut self) {
+        self.finish(if self.anchor_landed {
+            Answer::Decided
+        } else if self.anchor_sent {
+            Answer::Unknown(Doubt::AnswerLost)
+        } else {
+            Answer::NotPublished(Cause::Failed)
+        });
+    }
+
+    /// 5.10: the store was told, or could not be: bookkeeping changes no answer.
+    pub fn finished(&mut self) {
+        if !self.is_over() {
+            self.failed();
+        }
+        if let Phase::Finishing(answer) = &self.phase {
+            self.phase = Phase::Reporting(answer.clone());
+        }
+    }
+
+    fn next_claim(&self) -> Action {
+        self.to_claim
+            .iter()
+            .find(|slot| !self.heads.contains_key(slot))
+            .map_or(Action::Finish, |slot| Action::Claim(slot.clone()))
+    }
+
+    /// 5.3: every published head must stand at its own anchor, or be older than what stands there.
+    fn check_anchors(&mut self) {
+        for head in self.heads.values() {
+            let Some(publication) = &head.publication else { continue };
+            let anchor = publication.run.anchor().and_then(|anchor| Some((anchor, self.heads.get(anchor)?)));
+            let sound = anchor
+                .is_some_and(|(_, at)| at.shows(publication.attempt) || at.generation() > publication.run.generation);
+            if !sound {
+                let anchor = publication
+                    .run
+                    .anchor()
+                    .cloned()
+                    .unwrap_or_else(|| SlotAddress { sink: String::new(), location: String::new() });
+                return self.finish(Answer::Refused(Refusal::AnchorDamaged(anchor)));
+            }
+        }
+        match self.goal {
+            Goal::Publish => self.phase = Phase::Opening,
+            Goal::Settle => {
+                self.phase = Phase::RollingForward;
+                self.settle_roll_forward();
+            }
+        }
+    }
+
+    fn seen(&self) -> Option<RunRecord> {
+        self.heads
+            .values()
+            .filter_map(|head| head.publication.as_ref())
+            .map(|publication| &publication.run)
+            .max_by_key(|run| run.generation)
+            .cloned()
+    }
+
+    /// 5.5: D, the claimed head with the highest generation that stands at its own anchor.
+    fn find_decided(&self) -> Option<&Publication> {
+        self.heads
+            .iter()
+            .filter_map(|(slot, head)| Some((slot, head.publication.as_ref()?)))
+            .filter(|(slot, publication)| publication.run.anchor() == Some(slot))
+            .map(|(_, publication)| publication)
+            .max_by_key(|publication| publication.run.generation)
+    }
+
+    fn behind(&self, decided: &Publication) -> Option<SlotAddress> {
+        let behind = |slot: &&SlotAddress| {
+            self.heads
+                .get(*slot)
+                .is_some_and(|head| !head.shows(decided.attempt) && head.generation() < decided.run.generation)
+        };
+        decided.run.slots().find(behind).cloned()
+    }
+
+    fn next_roll_forward(&self) -> Action {
+        let step = self.decided.as_deref().and_then(|decided| {
+            let slot = self.behind(decided)?;
+            Some((self.step(&slot, decided)?, slot))
+        });
+        step.map_or(Action::Finish, |(step, slot)| Action::Commit(slot, Box::new(step)))
+    }
+
+    /// 5.5 and 5.6: goes on once no slot of the decided run is behind.
+    fn settle_roll_forward(&mut self) {
+        if self.decided.is_none() {
+            self.decided = self.find_decided().cloned().map(Box::new);
+        }
+        if self.decided.as_deref().is_some_and(|decided| self.behind(decided).is_some()) {
+            return;
+        }
+        let published = self.decided.as_ref().map(|decided| decided.run.generation).unwrap_or_default();
+        if self.goal == Goal::Settle {
+            let answer = match self.decided.take() {
+                Some(decided) => Answer::AlreadyPublished(decided),
+                None => Answer::NotPublished(Cause::Settled),
+            };
+            return self.finish(answer);
+        }
+        if published >= self.generation()
+            && let Some(decided) = self.decided.take()
+        {
+            return self.finish(Answer::AlreadyPublished(decided)); // 5.6
+        }
+        self.phase = Phase::Executing;
+    }
+
+    fn own_slot(&self, index: usize) -> Option<SlotAddress> {
+        self.run.as_ref()?.slots().nth(index).cloned()
+    }
+
+    fn own_commit(&self, index: usize) -> Action {
+        let step = self.sealed.as_deref().and_then(|sealed| {
+            let slot = self.own_slot(index)?;
+            Some((self.step(&slot, sealed)?, slot))
+        });
+        step.map_or(Action::Finish, |(step, slot)| Action::Commit(slot, Box::new(step)))
+    }
+
+    /// 4.4: the expected version is the one of this attempt's own claim, or of its own commit.
+    fn step(&self, slot: &SlotAddress, publication: &Publication) -> Option<CommitStep> {
+        let expected = self.heads.get(slot)?.version;
+        Some(CommitStep { holder: self.holder()?, expected, publication: publication.clone() })
+    }
+
+    fn in_flight(&self) -> Option<Publication> {
+        match self.phase {
+            Phase::RollingForward => self.decided.as_deref().cloned(),
+            Phase::Committing(_) => self.sealed.as_deref().cloned(),
+            _ => None,
+        }
+    }
+
+    fn landed(&mut self) {
+        match self.phase {
+            Phase::RollingForward => self.settle_roll_forward(),
+            Phase::Committing(index) | Phase::Looking(index) => {
+                self.anchor_landed = true;
+                let last = self.own_slot(index + 1).is_none();
+                self.phase = if last { Phase::Finishing(Answer::Published) } else { Phase::Committing(index + 1) };
+            }
+            _ => {}
+        }
+    }
+
+    fn generation(&self) -> Generation {
+        self.run.as_ref().map(|run| run.generation).unwrap_or_default()
+    }
+
+    fn finish(&mut self, answer: Answer) {
+        self.phase = Phase::Finishing(answer);
+    }
+}

@@ -1,0 +1,206 @@
+//! The head of a slot and its two links: claim and commit (PROTOCOL 2 and 4).
+//!
+//! Every sink keeps one [`Head`] per slot and changes it in the same atomic step as the data. The two
+//! functions here decide; a sink only makes the decision durable. Neither does input or output.
+
+use crate::{AttemptId, Generation, HeadVersion, Holder, Key, Publication, RunId, SlotAddress, SlotId, StoreId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// How many former publications a head remembers, for reports only (2.1).
+const HISTORY_LENGTH: usize = 8;
+
+/// The sink's own record of a slot (2.1).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Head {
+    /// Identity of this head since its first creation (2.2).
+    pub slot_id: SlotId,
+    /// Never repeats (2.2); new with every accepted claim and commit (2.3).
+    pub version: HeadVersion,
+    /// The key that owns the slot (2.4).
+    pub owner: Key,
+    /// The latest claim.
+    pub claim: Option<Claim>,
+    /// What readers see, if anything was published. Only this decides; `history` never does.
+    pub publication: Option<Publication>,
+    /// Former publications, newest first, for reports.
+    #[serde(default)]
+    pub history: Vec<Former>,
+}
+
+/// An attempt's mark in the head: an empty compare-and-set that fences every earlier attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// Who claimed.
+    pub holder: Holder,
+    /// Every slot that this or a former claimer may still have a wish for (4.1).
+    pub slots: BTreeSet<SlotAddress>,
+}
+
+/// A publication that was replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Former {
+    /// Its generation.
+    pub generation: Generation,
+    /// Its run.
+    pub run_id: RunId,
+    /// Its attempt.
+    pub attempt: AttemptId,
+}
+
+impl Head {
+    /// The generation that readers see; 0 when nothing was published.
+    pub fn generation(&self) -> Generation {
+        self.publication.as_ref().map_or(Generation::default(), |publication| publication.run.generation)
+    }
+
+    /// Whether readers see this attempt's data.
+    pub fn shows(&self, attempt: AttemptId) -> bool {
+        self.publication.as_ref().is_some_and(|publication| publication.attempt == attempt)
+    }
+}
+
+/// Asks to claim a slot (4.1). Sending the same request again is always allowed (4.5).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClaimRequest {
+    /// The key on whose behalf.
+    pub owner: Key,
+    /// Who claims.
+    pub holder: Holder,
+    /// The stores that the holder's store replaces.
+    pub ancestors: BTreeSet<StoreId>,
+    /// The slots that the claimer knows of.
+    pub slots: BTreeSet<SlotAddress>,
+    /// The identity of the head, if this claim creates it.
+    pub fresh_slot_id: SlotId,
+    /// The head's next version.
+    pub fresh_version: HeadVersion,
+    /// Whether a person said that the slot may be taken over from another owner.
+    pub take_over: bool,
+}
+
+/// What [`decide_claim`] decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimDecision {
+    /// Write this head.
+    Accept(Head),
+    /// The claim already stands: write nothing (4.1b).
+    Standing(Head),
+    /// A later attempt claimed.
+    Fenced(Head),
+    /// Not for this claimer.
+    Refused(Head, ClaimRefusal),
+}
+
+/// Why a claim is refused and nothing may be retried by itself (4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClaimRefusal {
+    /// The slot belongs to another key (2.4).
+    Owner,
+    /// The claim in the head is of a store that ours does not replace (4.1e).
+    ForeignStore,
+}
+
+/// K2: decides a claim (4.1).
+pub fn decide_claim(head: Option<&Head>, request: &ClaimRequest) -> ClaimDecision {
+    let Some(head) = head else {
+        return ClaimDecision::Accept(Head {
+            slot_id: request.fresh_slot_id,
+            version: request.fresh_version,
+            owner: request.owner.clone(),
+            claim: Some(Claim { holder: request.holder, slots: request.slots.clone() }),
+            publication: None,
+            history: Vec::new(),
+        });
+    };
+    if head.owner != request.owner && !request.take_over {
+        return ClaimDecision::Refused(head.clone(), ClaimRefusal::Owner); // 2.4
+    }
+    let Some(standing) = &head.claim else {
+        return ClaimDecision::Accept(claimed(head, request)); // 4.1a
+    };
+    if standing.holder == request.holder {
+        return ClaimDecision::Standing(head.clone()); // 4.1b
+    }
+    if standing.holder.store_id == request.holder.store_id {
+        return if request.holder.token > standing.holder.token {
+            ClaimDecision::Accept(claimed(head, request)) // 4.1c
+        } else {
+            ClaimDecision::Fenced(head.clone())
+        };
+    }
+    if request.ancestors.contains(&standing.holder.store_id) {
+        return ClaimDecision::Accept(claimed(head, request)); // 4.1d
+    }
+    ClaimDecision::Refused(head.clone(), ClaimRefusal::ForeignStore) // 4.1e
+}
+
+fn claimed(head: &Head, request: &ClaimRequest) -> Head {
+    let mut slots = request.slots.clone();
+    if let Some(former) = &head.claim {
+        slots.extend(former.slots.iter().cloned());
+    }
+    Head {
+        version: request.fresh_version,
+        owner: request.owner.clone(),
+        claim: Some(Claim { holder: request.holder, slots }),
+        ..head.clone()
+    }
+}
+
+/// Asks to commit sealed data to a slot (4.2). Sending the same request again is always allowed (4.5).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CommitRequest {
+    /// Who commits: the attempt itself, or whoever rolls it forward (5.5).
+    pub holder: Holder,
+    /// The version that the head must have; learned by 4.4 only.
+    pub expected: HeadVersion,
+    /// The head's next version.
+    pub fresh_version: HeadVersion,
+    /// What readers shall see.
+    pub publication: Publication,
+}
+
+/// What [`decide_commit`] decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitDecision {
+    /// Make the data visible and write this head, in one step.
+    Accept(Box<Head>),
+    /// This very request landed before: nothing to do (4.5).
+    Standing(HeadVersion),
+    /// The condition does not hold.
+    Rejected,
+}
+
+/// K3: decides a commit (4.2).
+pub fn decide_commit(head: Option<&Head>, request: &CommitRequest) -> CommitDecision {
+    let Some(head) = head else {
+        return CommitDecision::Rejected;
+    };
+    if head.version == request.fresh_version {
+        return CommitDecision::Standing(head.version);
+    }
+    let Some(claim) = &head.claim else {
+        return CommitDecision::Rejected;
+    };
+    if head.version != request.expected || claim.holder != request.holder {
+        return CommitDecision::Rejected;
+    }
+    let own = request.publication.attempt == request.holder.attempt;
+    let slots = if own { request.publication.run.slots().cloned().collect() } else { claim.slots.clone() };
+    let mut history = head.history.clone();
+    if let Some(former) = &head.publication {
+        history.insert(
+            0,
+            Former { generation: former.run.generation, run_id: former.run.run_id, attempt: former.attempt },
+        );
+        history.truncate(HISTORY_LENGTH);
+    }
+    CommitDecision::Accept(Box::new(Head {
+        version: request.fresh_version,
+        claim: Some(Claim { holder: claim.holder, slots }),
+        publication: Some(request.publication.clone()),
+        history,
+        ..head.clone()
+    }))
+}

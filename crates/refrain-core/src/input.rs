@@ -1,0 +1,46 @@
+//! What an input does: its version is recorded once per run, and every attempt reads exactly that.
+
+use crate::{PinnedInput, Result, RunId};
+use std::fmt::Debug;
+
+/// Asks for a pin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinRequest {
+    /// The input's name within its task.
+    pub name: String,
+    /// Where it is, filled in for the partition, in the input's own terms.
+    pub location: String,
+    /// The run that will read it.
+    pub run: RunId,
+    /// Whether to keep a copy, or only to verify that nothing changed.
+    pub mode: PinMode,
+}
+
+/// How an input is held still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PinMode {
+    /// The content is copied and the task reads the copy.
+    #[default]
+    Copy,
+    /// The task reads the original; a change between pin and seal refuses the publication.
+    Verify,
+}
+
+/// A kind of input.
+pub trait Input: Send + Sync + Debug {
+    /// The version as it is now, without keeping anything.
+    fn version(&self, location: &str) -> Result<String>;
+
+    /// Records the version and, in [`PinMode::Copy`], keeps the content. A missing input is an error of kind
+    /// `invalid`.
+    fn pin(&self, request: &PinRequest) -> Result<PinnedInput>;
+
+    /// Where the task reads what was pinned: a path or URL. An error of kind `refused` when it is gone.
+    fn open(&self, pin: &PinnedInput) -> Result<String>;
+
+    /// Makes sure that what the task read is what was pinned; an error of kind `guard` names what changed.
+    fn verify(&self, pin: &PinnedInput) -> Result<()>;
+
+    /// Forgets what was kept for a run that needs it no more.
+    fn release(&self, run: RunId) -> Result<()>;
+}

@@ -1,0 +1,145 @@
+//! What a run is, and what an attempt sealed for it: the records that travel in heads and stores.
+
+use crate::{AttemptId, Fingerprint, Generation, RunId, StoreId, Token};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Names one slot: the sink's kind and the canonical location of what one publication replaces there.
+/// Holds no secret and nothing that depends on who calls from where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SlotAddress {
+    /// The sink's kind: `file`, `directory`, …
+    pub sink: String,
+    /// The canonical location in the sink's own terms.
+    pub location: String,
+}
+
+impl fmt::Display for SlotAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.sink, self.location)
+    }
+}
+
+/// One declared output and the slot that it publishes to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OutputSlot {
+    /// The output's name within its task.
+    pub name: String,
+    /// Where it is published.
+    pub slot: SlotAddress,
+}
+
+/// One input as every attempt of a run reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PinnedInput {
+    /// The input's name within its task.
+    pub name: String,
+    /// Where it was read from, as the task declares it.
+    pub location: String,
+    /// The content's version: a digest, or what the input's own system calls a version.
+    pub version: String,
+    /// Size, in bytes.
+    pub bytes: u64,
+    /// Where the pinned copy lies, relative to the home; nothing if the input is verified instead of copied.
+    pub snapshot: Option<String>,
+}
+
+/// One wish to have a key published. Immutable: recorded once, when it is opened (1.1).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The run's number within its key.
+    pub generation: Generation,
+    /// The run's identity.
+    pub run_id: RunId,
+    /// What every attempt of the run reads.
+    pub inputs: Vec<PinnedInput>,
+    /// L(run): the anchor first.
+    pub outputs: Vec<OutputSlot>,
+}
+
+impl RunRecord {
+    /// The slots of the run, the anchor first.
+    pub fn slots(&self) -> impl Iterator<Item = &SlotAddress> {
+        self.outputs.iter().map(|output| &output.slot)
+    }
+
+    /// The slot whose head is the publication decision for the whole run (5.9).
+    pub fn anchor(&self) -> Option<&SlotAddress> {
+        self.slots().next()
+    }
+}
+
+/// What one attempt sealed for one slot: complete, durable, and not changed after.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SealedData {
+    /// The slot it is for.
+    pub slot: SlotAddress,
+    /// Where the sealed data lies until it is committed, in the sink's own terms.
+    pub staged: String,
+    /// Digest of the content, as `blake3:<hex>`.
+    pub digest: String,
+    /// Size, in bytes.
+    pub bytes: u64,
+    /// Number of files.
+    pub files: u64,
+    /// Number of rows, where the sink counts rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// What the sink recognises this very data by, before and after the commit (9.3).
+    pub identity: String,
+}
+
+/// What a head shows: one attempt's sealed data for one run, and what it was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Publication {
+    /// The run that is published.
+    pub run: RunRecord,
+    /// The attempt whose data it is.
+    pub attempt: AttemptId,
+    /// The sealed data of every slot of the run, so that whoever comes next can roll it forward (5.5).
+    pub data: Vec<SealedData>,
+    /// What the data was made from.
+    pub fingerprint: Fingerprint,
+    /// When the data was sealed.
+    pub sealed_at: Timestamp,
+}
+
+impl Publication {
+    /// The sealed data for one slot.
+    pub fn data_for(&self, slot: &SlotAddress) -> Option<&SealedData> {
+        self.data.iter().find(|data| data.slot == *slot)
+    }
+}
+
+/// Who works: compared as a whole, never by the token alone (1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Holder {
+    /// The store that granted the lease.
+    pub store_id: StoreId,
+    /// The lease's fencing token.
+    pub token: Token,
+    /// The attempt.
+    pub attempt: AttemptId,
+}
+
+/// Names one attempt's staging, completely enough to decide later whether it may go (7).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StagingId {
+    /// The attempt that writes there.
+    pub holder: Holder,
+    /// The generation that it works for.
+    pub generation: Generation,
+    /// L(run), the anchor first.
+    pub slots: Vec<SlotAddress>,
+}
+
+/// A store's identity and what it replaces (1.3).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StoreIdentity {
+    /// Fresh for every new store and every restore.
+    pub store_id: StoreId,
+    /// The stores that this one replaces; fixed when it is created.
+    pub ancestors: BTreeSet<StoreId>,
+}

@@ -1,0 +1,159 @@
+//! What a state store does: leases, runs and the record of attempts (PROTOCOL 3).
+//!
+//! A store decides nothing about publication (3.6); it saves work and remembers pins. Every method that
+//! changes a key is one linearizable transaction around a method of [`KeyRecord`](crate::KeyRecord).
+
+use crate::{
+    AttemptId, ErrorKind, Generation, Granted, Holder, Key, Lease, LeaseRequest, OpenRun, Result, RunId, RunProposal,
+    RunRecord, StoreIdentity, TaskName, Token, Want, Window,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+
+/// A state store.
+pub trait StateStore: Send + Sync + Debug {
+    /// The store's identity and what it replaces (1.3).
+    fn identity(&self) -> Result<StoreIdentity>;
+
+    /// Asks for the lease and records the attempt (3.1). Repeating it for the same attempt gives the same token.
+    fn acquire(&self, key: &Key, request: &LeaseRequest) -> Result<Acquired>;
+
+    /// Extends the lease; false when this holder does not have it any more (3.2).
+    fn renew(&self, key: &Key, holder: &Holder, ttl_ms: u64) -> Result<bool>;
+
+    /// Gives the holder a token above `floor` (3.3); nothing when it does not hold the lease.
+    fn raise(&self, key: &Key, holder: &Holder, floor: Token) -> Result<Option<Token>>;
+
+    /// The run to work for (3.4); nothing when the caller does not hold the lease. Durable when it returns:
+    /// a retry after a power cut reads the same pins.
+    fn open_run(
+        &self,
+        key: &Key,
+        holder: &Holder,
+        want: Want,
+        seen: Option<&RunRecord>,
+        proposal: Option<&RunProposal>,
+    ) -> Result<Option<OpenRun>>;
+
+    /// Records how the attempt ended and releases its lease (3.2, 5.10). Bookkeeping only: need not be durable.
+    fn finish(&self, key: &Key, holder: &Holder, ending: &Ending) -> Result<()>;
+
+    /// Records how an attempt that could not do it itself ended: recovery knows it from the sink (5.12).
+    fn settle_attempt(&self, attempt: AttemptId, ending: &Ending) -> Result<()>;
+
+    /// What the store knows of one key.
+    fn key(&self, key: &Key) -> Result<Option<KeyState>>;
+
+    /// What the store knows of all keys, of one task or of all, ordered by key.
+    fn keys(&self, task: Option<&TaskName>) -> Result<Vec<KeyState>>;
+
+    /// Attempts, newest first.
+    fn attempts(&self, filter: &AttemptFilter) -> Result<Vec<AttemptRecord>>;
+
+    /// The moment by the store's clock, for the age of leases.
+    fn now(&self) -> Result<crate::StoreTime>;
+}
+
+/// Answer of [`StateStore::acquire`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The caller has the lease.
+    Granted(Granted),
+    /// Another attempt has it.
+    Held(Lease),
+}
+
+/// What the store knows of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyState {
+    /// The key.
+    pub key: Key,
+    /// The lease, if one was granted and not released.
+    pub lease: Option<Lease>,
+    /// The current run.
+    pub run: Option<RunRecord>,
+    /// The newest attempt.
+    pub last_attempt: Option<AttemptRecord>,
+}
+
+/// Which attempts to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptFilter {
+    /// Only of this task.
+    pub task: Option<TaskName>,
+    /// Only of this partition.
+    pub partition: Option<String>,
+    /// Only those whose run or attempt id starts so.
+    pub id_prefix: Option<String>,
+    /// Only those whose end is not recorded.
+    pub unfinished: bool,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
+/// One attempt, as the store remembers it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Its key.
+    pub key: Key,
+    /// The token it was granted.
+    pub token: Token,
+    /// Its run, once it was opened.
+    pub run: Option<RunId>,
+    /// Its generation, once it was opened.
+    pub generation: Option<Generation>,
+    /// The process, as JSON.
+    pub process: String,
+    /// When it was granted the lease, by the wall clock.
+    pub started_at: Timestamp,
+    /// How it ended, once that is known.
+    pub ending: Option<Ending>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// When, by the wall clock.
+    pub at: Timestamp,
+    /// The outcome, in the words of the report.
+    pub outcome: Outcome,
+    /// Where the end fell, seen from the commit.
+    pub window: Window,
+    /// The exit code that was given.
+    pub exit_code: u8,
+    /// Kind of the error, if it was one.
+    pub error_kind: Option<ErrorKind>,
+    /// The error or remark.
+    pub message: Option<String>,
+}
+
+/// The outcome of an attempt or of a call, in the words of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// This attempt's output is published.
+    Published,
+    /// The run was published before.
+    AlreadyPublished,
+    /// Published at the anchor, a follow-up is pending.
+    Decided,
+    /// A later generation stands.
+    Superseded,
+    /// The task failed.
+    TaskFailed,
+    /// Another attempt has the lease.
+    Held,
+    /// A later attempt took over, or another publication stands.
+    Fenced,
+    /// The answer of the commit was lost.
+    Unknown,
+    /// A guard, or a rule that needs a person.
+    Refused,
+    /// The task's time limit passed.
+    TimedOut,
+    /// Refrain's own failure.
+    Error,
+}
