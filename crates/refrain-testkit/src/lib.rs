@@ -1,0 +1,26 @@
+//! Tools of the integration tests. Nothing here is part of the program.
+//!
+//! - [`mounts`]: small filesystems of every kind that matters, and power cuts on them;
+//! - [`strace`]: which system calls a command makes, and what happens when one of them kills it;
+//! - [`program`]: the `refrain` program under test and a home for it;
+//! - [`reader`]: a reader that polls a publication at full speed and remembers everything it saw;
+//! - [`freeze`]: stopping, waking and killing processes, and waiting for an event.
+//!
+//! Everything here panics with a message that says what was attempted: a tool that cannot do its work fails the test
+//! that needs it. Nothing is skipped, whether for want of a program, of root or of a kernel feature.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    clippy::return_self_not_must_use,
+    reason = "a test tool reports failure by failing the test"
+)]
+
+pub mod freeze;
+pub mod mounts;
+pub mod program;
+pub mod reader;
+pub mod strace;
+mod tool;
