@@ -1,0 +1,120 @@
+//! The programs that the tests need, installed with apt-get where they are missing.
+//!
+//! Nothing is skipped: a program that is missing and cannot be installed ends the run with its name.
+
+use crate::command::{Outcome, cargo, command, is_installed, run, succeeds};
+
+/// A program and the Debian package that brings it.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+}
+
+const fn program(name: &'static str, package: &'static str) -> Program {
+    Program { name, package }
+}
+
+/// What `cargo xtask test` needs.
+const FOR_TESTS: &[Program] = &[
+    program("cc", "gcc"),
+    program("git", "git"),
+    program("bash", "bash"),
+    program("dash", "dash"),
+    program("python3", "python3"),
+    program("sqlite3", "sqlite3"),
+    program("strace", "strace"),
+    program("ps", "procps"),
+    program("flock", "util-linux"),
+    program("setsid", "util-linux"),
+    program("setpriv", "util-linux"),
+    program("mount", "mount"),
+    program("losetup", "mount"),
+    program("mkfs.ext4", "e2fsprogs"),
+    program("mkfs.xfs", "xfsprogs"),
+    program("xfs_io", "xfsprogs"),
+    program("bindfs", "bindfs"),
+    program("fusermount3", "fuse3"),
+    program("setfattr", "attr"),
+];
+
+/// The C headers, which the bundled SQLite is compiled against; a file and not a program.
+const C_HEADER: &str = "/usr/include/stdio.h";
+
+/// Installs what the tests need.
+pub(crate) fn for_tests() -> Outcome {
+    let mut missing = missing(FOR_TESTS);
+    if !std::path::Path::new(C_HEADER).exists() {
+        missing.push(("the C library's headers", "libc6-dev"));
+    }
+    install(&missing)?;
+    for (component, name) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if !succeeds(cargo(&[component, "--version"])) {
+            return Err(format!("`cargo {component}` is missing; install it with: rustup component add {name}"));
+        }
+    }
+    if !has_nextest() {
+        println!("cargo-nextest is not installed: the tests run under plain `cargo test`");
+    }
+    Ok(())
+}
+
+/// Whether `cargo nextest` is there.
+pub(crate) fn has_nextest() -> bool {
+    succeeds(cargo(&["nextest", "--version"]))
+}
+
+fn missing(programs: &[Program]) -> Vec<(&'static str, &'static str)> {
+    programs
+        .iter()
+        .filter(|program| !is_installed(program.name))
+        .map(|program| (program.name, program.package))
+        .collect()
+}
+
+/// Installs the packages of everything in `missing`, which pairs what is wanted with its package.
+fn install(missing: &[(&str, &str)]) -> Outcome {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    println!("installing: {}", packages.join(" "));
+    let result = apt_get(&packages).and_then(|()| {
+        // A package that installed and still did not bring its program is a mistake in the lists above.
+        let absent: Vec<_> = missing.iter().filter(|(name, _)| is_program(name) && !is_installed(name)).collect();
+        if absent.is_empty() { Ok(()) } else { Err(format!("still missing after the installation: {absent:?}")) }
+    });
+    result.map_err(|error| {
+        let wanted: Vec<_> = missing.iter().map(|(name, package)| format!("  {name} (package {package})")).collect();
+        format!(
+            "these are missing and could not be installed:\n{}\n{error}\ninstall them as root: apt-get install {}",
+            wanted.join("\n"),
+            packages.join(" ")
+        )
+    })
+}
+
+fn is_program(name: &str) -> bool {
+    !name.contains(' ')
+}
+
+fn apt_get(packages: &[&str]) -> Outcome {
+    if !is_installed("apt-get") {
+        return Err("there is no apt-get here".to_owned());
+    }
+    let install = || {
+        let mut install = command("apt-get");
+        install.env("DEBIAN_FRONTEND", "noninteractive");
+        install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
+        install
+    };
+    // The lists of a machine in use are good enough; a fresh one has none and fails at once.
+    if run(install()).is_ok() {
+        return Ok(());
+    }
+    let mut update = command("apt-get");
+    update.args(["update", "-qq"]);
+    run(update)?;
+    run(install())
+}
