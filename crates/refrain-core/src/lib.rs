@@ -10,22 +10,29 @@
 mod attempt;
 mod clock;
 mod crash;
+mod duration;
 mod error;
 mod fingerprint;
+mod grain;
 mod head;
 mod id;
 mod input;
 mod lease;
+mod nearest;
+mod partition;
 mod retention;
 mod run;
 mod sink;
 mod store;
+mod template;
 
 pub use attempt::{Action, Answer, Attempt, Cause, CommitStep, Doubt, Goal, Refusal};
 pub use clock::Clock;
 pub use crash::{CrashPoint, CrashProbe, NoProbe};
+pub use duration::{format_duration, parse_duration};
 pub use error::{Error, ErrorKind, Result, Window};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Difference, DifferenceKind, Fingerprint, FingerprintBuilder, Value, differences};
+pub use grain::{Calendar, Grain, Interval, Intervals};
 pub use head::{
     Claim, ClaimDecision, ClaimRefusal, ClaimRequest, CommitDecision, CommitRequest, Former, Head, decide_claim,
     decide_commit,
@@ -33,6 +40,8 @@ pub use head::{
 pub use id::{AttemptId, Generation, HeadVersion, Key, RunId, SlotId, StoreId, TaskName, Token};
 pub use input::{Input, PinMode, PinRequest};
 pub use lease::{Granted, KeyRecord, Lease, LeaseRequest, NotHolder, OpenRun, RunProposal, StoreTime, Want};
+pub use nearest::nearest;
+pub use partition::{Partition, PartitionScheme, check_name};
 pub use retention::{Staleness, Verdict, staleness, verdict};
 pub use run::{
     Holder, OutputSlot, PinnedInput, Publication, RunRecord, SealedData, SlotAddress, StagingId, StoreIdentity,
@@ -42,3 +51,4 @@ pub use sink::{
     Staging, SwapCost, Version,
 };
 pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, Outcome, StateStore};
+pub use template::Template;
