@@ -1,0 +1,124 @@
+//! Which process holds something, told so that a later reader can find out whether it still lives.
+//!
+//! A pid alone means nothing: it is reused, after a restart or in a container with certainty. A host name alone means nothing either:
+//! two machines may share it. So a process is named by boot, pid namespace, pid and start time together.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use super::procfs;
+
+/// The kernel's fixed number of the pid namespace that a machine starts with (`PROC_PID_INIT_INO`); those of containers differ.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Names one process on one machine during one boot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// `machine-id:...` from `/etc/machine-id`, else `hostname:...`.
+    pub host: String,
+    /// The name a person knows the host by.
+    pub hostname: String,
+    /// The kernel's random id of this boot.
+    pub boot_id: String,
+    /// Inode number of the pid namespace: the same pid in another namespace is another process.
+    pub pid_namespace: u64,
+    /// Process id within that namespace.
+    pub pid: i32,
+    /// Start of the process in clock ticks after boot.
+    pub start_ticks: u64,
+}
+
+/// What can be said about a process from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Liveness {
+    /// This very process runs.
+    Alive,
+    /// It has ended, without doubt.
+    Dead,
+    /// It cannot be seen from here (another host, another container, no permission): only the lease's ttl tells.
+    Unknowable,
+}
+
+impl ProcessIdentity {
+    /// Names the calling process.
+    ///
+    /// # Errors
+    ///
+    /// When `/proc` is not mounted or not readable.
+    pub fn of_self() -> io::Result<Self> {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = match machine_id() {
+            Some(id) => format!("{MACHINE}{id}"),
+            None => format!("hostname:{hostname}"),
+        };
+        Ok(Self {
+            host,
+            hostname,
+            boot_id: boot_id()?,
+            pid_namespace: pid_namespace()?,
+            pid,
+            start_ticks: procfs::stat(pid)?.start_ticks,
+        })
+    }
+}
+
+const MACHINE: &str = "machine-id:";
+
+/// Says whether the named process still runs. In doubt the answer is [`Liveness::Unknowable`], never a guess.
+///
+/// After a restart the verdict "dead" needs the same machine id AND the same host name, and a process outside containers: a machine id is
+/// baked into some images, and a container's host name can be given to two machines.
+pub fn liveness(identity: &ProcessIdentity) -> Liveness {
+    let (Ok(here), Ok(namespace)) = (boot_id(), pid_namespace()) else { return Liveness::Unknowable };
+    if identity.pid_namespace != namespace || identity.boot_id.is_empty() {
+        return Liveness::Unknowable;
+    }
+    if identity.boot_id == here {
+        return liveness_in_this_boot(identity.pid, identity.start_ticks);
+    }
+    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let same_machine = machine_id().is_some_and(|id| identity.host.strip_prefix(MACHINE) == Some(id.as_str()));
+    if same_machine && identity.hostname == hostname && namespace == FIRST_PID_NAMESPACE {
+        Liveness::Dead
+    } else {
+        Liveness::Unknowable
+    }
+}
+
+fn liveness_in_this_boot(pid: i32, start_ticks: u64) -> Liveness {
+    let Some(process) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Liveness::Unknowable };
+    match procfs::stat(pid) {
+        Ok(stat) if stat.ended || stat.start_ticks != start_ticks => Liveness::Dead,
+        Ok(_) => Liveness::Alive,
+        // `/proc` mounted with hidepid hides living processes of others, so absence is asked for once more.
+        Err(_) => match rustix::process::test_kill_process(process) {
+            Err(Errno::SRCH) => Liveness::Dead,
+            _ => Liveness::Unknowable,
+        },
+    }
+}
+
+fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+fn pid_namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
+}
+
+fn machine_id() -> Option<String> {
+    let id = fs::read_to_string("/etc/machine-id").ok()?.trim().to_owned();
+    // `uninitialized` is what systemd writes into images before their first start.
+    (!id.is_empty() && id != "uninitialized").then_some(id)
+}
+
+#[cfg(test)]
+#[path = "identity_tests.rs"]
+mod tests;
