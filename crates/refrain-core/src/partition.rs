@@ -4,6 +4,9 @@ use crate::{Calendar, Error, Interval, Result, nearest};
 use jiff::Timestamp;
 use std::fmt;
 
+/// An instant whose date stands in hints: 2025-03-24T00:00:00Z.
+const EXAMPLE: Timestamp = Timestamp::constant(1_742_774_400, 0);
+
 /// How a task is divided into partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartitionScheme {
@@ -50,7 +53,7 @@ impl PartitionScheme {
                 .unfit(date, partition)
                 .hint("leave it away, or give the task partitions, such as `partition = \"daily\"` in refrain.toml")),
             (Self::Dates(calendar), _, _) => {
-                let example = calendar.containing(Timestamp::from_second(1_742_774_400).unwrap_or_default());
+                let example = calendar.containing(EXAMPLE);
                 let example = example.map_or_else(|_| "2025-03-24".to_owned(), |interval| interval.key);
                 Err(self.unfit(date, partition).hint(format!("give `--date`, as in `--date {example}`")))
             }
