@@ -50,5 +50,5 @@ pub use sink::{
     Adopt, Capabilities, ClaimAnswer, CommitAnswer, CommitOptions, Condition, Guards, Keep, Open, Sealed, Sink, Staged,
     Staging, SwapCost, Version,
 };
-pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, Outcome, StateStore};
+pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, KeySummary, Outcome, StateStore};
 pub use template::Template;

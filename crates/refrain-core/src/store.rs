@@ -36,20 +36,29 @@ pub trait StateStore: Send + Sync + Debug {
         proposal: Option<&RunProposal>,
     ) -> Result<Option<OpenRun>>;
 
-    /// Records how the attempt ended and releases its lease (3.2, 5.10). Bookkeeping only: need not be durable.
+    /// Records how the attempt ended and releases its lease if it still has it (3.2, 5.10). Repeating it is
+    /// harmless. Bookkeeping only: need not be durable.
     fn finish(&self, key: &Key, holder: &Holder, ending: &Ending) -> Result<()>;
 
-    /// Records how an attempt that could not do it itself ended: recovery knows it from the sink (5.12).
+    /// Records how an attempt that could not do it itself ended: recovery knows it from the sink (5.12). An
+    /// ending that [is settled](Ending::is_settled) stays as it is.
     fn settle_attempt(&self, attempt: AttemptId, ending: &Ending) -> Result<()>;
 
     /// What the store knows of one key.
     fn key(&self, key: &Key) -> Result<Option<KeyState>>;
 
-    /// What the store knows of all keys, of one task or of all, ordered by key.
-    fn keys(&self, task: Option<&TaskName>) -> Result<Vec<KeyState>>;
+    /// Shows the keys of one task or of all to `each`, ordered by key; an error of `each` ends the walk.
+    /// Memory stays bounded whatever the number of keys, and `each` may call the store. Keys that change
+    /// meanwhile are shown as they were or as they are.
+    fn for_each_key(&self, task: Option<&TaskName>, each: &mut dyn FnMut(KeySummary) -> Result<()>) -> Result<()>;
 
-    /// Attempts, newest first.
+    /// Attempts, newest first in the order in which the store granted their leases.
     fn attempts(&self, filter: &AttemptFilter) -> Result<Vec<AttemptRecord>>;
+
+    /// Forgets all but the newest `keep_per_key` attempts of each key, in transactions of about `batch`
+    /// attempts each. The newest attempt of a key and every one whose end is not settled stay. Returns how
+    /// many were forgotten. Dying inside loses nothing: repeating it goes on.
+    fn compact_attempts(&self, keep_per_key: u32, batch: u32) -> Result<u64>;
 
     /// The moment by the store's clock, for the age of leases.
     fn now(&self) -> Result<crate::StoreTime>;
@@ -77,6 +86,21 @@ pub struct KeyState {
     pub last_attempt: Option<AttemptRecord>,
 }
 
+/// What a listing shows of a key: everything but the run's own record, which [`StateStore::key`] has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySummary {
+    /// The key.
+    pub key: Key,
+    /// The lease, if one was granted and not released.
+    pub lease: Option<Lease>,
+    /// The current run's generation.
+    pub generation: Option<Generation>,
+    /// The current run.
+    pub run: Option<RunId>,
+    /// The newest attempt.
+    pub last_attempt: Option<AttemptRecord>,
+}
+
 /// Which attempts to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttemptFilter {
@@ -86,7 +110,7 @@ pub struct AttemptFilter {
     pub partition: Option<String>,
     /// Only those whose run or attempt id starts so.
     pub id_prefix: Option<String>,
-    /// Only those whose end is not recorded.
+    /// Only those whose end is not settled ([`Ending::is_settled`]), or not recorded at all.
     pub unfinished: bool,
     /// At most so many.
     pub limit: Option<u32>,
@@ -128,6 +152,13 @@ pub struct Ending {
     pub error_kind: Option<ErrorKind>,
     /// The error or remark.
     pub message: Option<String>,
+}
+
+impl Ending {
+    /// Whether this is the last word. An unknown end and a pending follow-up are not: recovery replaces them.
+    pub fn is_settled(&self) -> bool {
+        self.window != Window::Unknown && !matches!(self.outcome, Outcome::Unknown | Outcome::Decided)
+    }
 }
 
 /// The outcome of an attempt or of a call, in the words of the report.

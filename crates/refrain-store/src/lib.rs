@@ -1,1 +1,22 @@
-//! State stores: leases, runs and attempts.
+//! State stores: leases, runs and the record of attempts (PROTOCOL 3).
+//!
+//! A store saves work and remembers pins. It decides nothing about publication: that is the sinks' alone, so
+//! a lost, restored or doubled store can cost a repeated run, never a wrong output.
+//!
+//! - [`SqliteStore`]: one file, for all processes of one host. The default.
+//! - [`MemoryStore`]: the same behaviour without a file, for tests.
+//!
+//! Both apply the rules of [`KeyRecord`](refrain_core::KeyRecord) and add none: a method is one transaction
+//! that loads the key's record, changes it by core's method of the same name and saves it. Leases are
+//! measured by a [`StoreClock`], never by the wall clock.
+//!
+//! Not for a network filesystem: neither kernel locks nor shared memory reach another host. Such a place is
+//! recognised and refused.
+
+mod clock;
+mod memory;
+mod sqlite;
+
+pub use clock::{BootClock, ManualClock, StoreClock};
+pub use memory::MemoryStore;
+pub use sqlite::{SqliteOptions, SqliteStore};

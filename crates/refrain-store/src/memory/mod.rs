@@ -1,0 +1,231 @@
+//! A state store in memory: the behaviour of the embedded one without its file, for tests.
+
+use crate::StoreClock;
+use refrain_core::{
+    Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Holder, Key, KeyRecord, KeyState, KeySummary,
+    LeaseRequest, NotHolder, OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime, TaskName,
+    Token, Want,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A state store in memory. Clones are handles to the same store.
+#[derive(Clone)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    store_clock: Arc<dyn StoreClock>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    identity: StoreIdentity,
+    keys: BTreeMap<Key, KeyRecord>,
+    /// In the order of their leases.
+    attempts: Vec<AttemptRecord>,
+}
+
+impl MemoryStore {
+    /// An empty store of this identity.
+    pub fn new(identity: StoreIdentity, clock: Arc<dyn Clock>, store_clock: Arc<dyn StoreClock>) -> Self {
+        let state = State { identity, keys: BTreeMap::new(), attempts: Vec::new() };
+        Self { clock, store_clock, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Declares that the store was restored from a backup (8.1): `fresh` replaces its identity, and all leases
+    /// are void.
+    pub fn mark_restored(&self, fresh: refrain_core::StoreId) -> StoreIdentity {
+        let mut state = self.state();
+        let old = state.identity.store_id;
+        state.identity.ancestors.insert(old);
+        state.identity.store_id = fresh;
+        state.keys.values_mut().for_each(|record| record.lease = None);
+        state.identity.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Changes the record of a key for its holder; nothing when the caller does not hold the lease.
+    fn change<T>(
+        &mut self,
+        key: &Key,
+        holder: &Holder,
+        change: impl FnOnce(&mut KeyRecord) -> Result<T, NotHolder>,
+    ) -> Option<T> {
+        if self.identity.store_id != holder.store_id {
+            return None; // equal tokens of two stores mean nothing (1.5)
+        }
+        change(self.keys.get_mut(key)?).ok()
+    }
+
+    fn attempt(&mut self, attempt: AttemptId) -> Option<&mut AttemptRecord> {
+        self.attempts.iter_mut().rev().find(|record| record.attempt == attempt)
+    }
+
+    fn last_attempt(&self, key: &Key) -> Option<AttemptRecord> {
+        self.attempts.iter().rev().find(|record| record.key == *key).cloned()
+    }
+
+    fn settle(&mut self, attempt: AttemptId, ending: &Ending) {
+        if let Some(record) = self.attempt(attempt)
+            && !is_settled(record)
+        {
+            record.ending = Some(ending.clone());
+        }
+    }
+}
+
+impl StateStore for MemoryStore {
+    fn identity(&self) -> Result<StoreIdentity> {
+        Ok(self.state().identity.clone())
+    }
+
+    fn acquire(&self, key: &Key, request: &LeaseRequest) -> Result<Acquired> {
+        let now = self.now()?;
+        let started_at = self.clock.now();
+        let mut state = self.state();
+        let mut record = state.keys.get(key).cloned().unwrap_or_default();
+        let granted = match record.acquire(&now, request) {
+            Err(lease) => return Ok(Acquired::Held(lease)),
+            Ok(granted) => granted,
+        };
+        state.keys.insert(key.clone(), record);
+        if let Some(known) = state.attempt(request.attempt) {
+            known.token = granted.token;
+        } else {
+            state.attempts.push(AttemptRecord {
+                attempt: request.attempt,
+                key: key.clone(),
+                token: granted.token,
+                run: None,
+                generation: None,
+                process: request.process.clone(),
+                started_at,
+                ending: None,
+            });
+        }
+        Ok(Acquired::Granted(granted))
+    }
+
+    fn renew(&self, key: &Key, holder: &Holder, ttl_ms: u64) -> Result<bool> {
+        let now = self.now()?;
+        Ok(self.state().change(key, holder, |record| record.renew(&now, holder, ttl_ms)).is_some())
+    }
+
+    fn raise(&self, key: &Key, holder: &Holder, floor: Token) -> Result<Option<Token>> {
+        let mut state = self.state();
+        let token = state.change(key, holder, |record| record.raise(holder, floor));
+        if let (Some(token), Some(record)) = (token, state.attempt(holder.attempt)) {
+            record.token = token;
+        }
+        Ok(token)
+    }
+
+    fn open_run(
+        &self,
+        key: &Key,
+        holder: &Holder,
+        want: Want,
+        seen: Option<&RunRecord>,
+        proposal: Option<&RunProposal>,
+    ) -> Result<Option<OpenRun>> {
+        let mut state = self.state();
+        let answer = state.change(key, holder, |record| record.open_run(holder, want, seen, proposal));
+        if let (Some(OpenRun::Run(run)), Some(record)) = (&answer, state.attempt(holder.attempt)) {
+            record.run = Some(run.run_id);
+            record.generation = Some(run.generation);
+        }
+        Ok(answer)
+    }
+
+    fn finish(&self, key: &Key, holder: &Holder, ending: &Ending) -> Result<()> {
+        let mut state = self.state();
+        state.change(key, holder, |record| record.release(holder));
+        state.settle(holder.attempt, ending);
+        Ok(())
+    }
+
+    fn settle_attempt(&self, attempt: AttemptId, ending: &Ending) -> Result<()> {
+        self.state().settle(attempt, ending);
+        Ok(())
+    }
+
+    fn key(&self, key: &Key) -> Result<Option<KeyState>> {
+        let state = self.state();
+        Ok(state.keys.get(key).map(|record| KeyState {
+            key: key.clone(),
+            lease: record.lease.clone(),
+            run: record.run.clone(),
+            last_attempt: state.last_attempt(key),
+        }))
+    }
+
+    fn for_each_key(&self, task: Option<&TaskName>, each: &mut dyn FnMut(KeySummary) -> Result<()>) -> Result<()> {
+        let summaries: Vec<_> = {
+            let state = self.state();
+            let wanted = |key: &Key| task.is_none_or(|task| key.task == *task);
+            let summary = |(key, record): (&Key, &KeyRecord)| KeySummary {
+                key: key.clone(),
+                lease: record.lease.clone(),
+                generation: record.run.as_ref().map(|run| run.generation),
+                run: record.run.as_ref().map(|run| run.run_id),
+                last_attempt: state.last_attempt(key),
+            };
+            state.keys.iter().filter(|(key, _)| wanted(key)).map(summary).collect()
+        };
+        summaries.into_iter().try_for_each(each)
+    }
+
+    fn attempts(&self, filter: &AttemptFilter) -> Result<Vec<AttemptRecord>> {
+        let limit = filter.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        Ok(self.state().attempts.iter().rev().filter(|record| passes(record, filter)).take(limit).cloned().collect())
+    }
+
+    fn compact_attempts(&self, keep_per_key: u32, _batch: u32) -> Result<u64> {
+        let mut state = self.state();
+        let before = state.attempts.len();
+        let mut newer: BTreeMap<Key, u32> = BTreeMap::new();
+        let mut kept: Vec<_> = std::mem::take(&mut state.attempts)
+            .into_iter()
+            .rev()
+            .filter(|record| {
+                let newer = newer.entry(record.key.clone()).or_default();
+                *newer += 1;
+                *newer <= keep_per_key.max(1) || !is_settled(record)
+            })
+            .collect();
+        kept.reverse();
+        state.attempts = kept;
+        Ok(u64::try_from(before - state.attempts.len()).unwrap_or(u64::MAX))
+    }
+
+    fn now(&self) -> Result<StoreTime> {
+        self.store_clock.now()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("store_clock", &self.store_clock).finish_non_exhaustive()
+    }
+}
+
+fn is_settled(record: &AttemptRecord) -> bool {
+    record.ending.as_ref().is_some_and(Ending::is_settled)
+}
+
+fn passes(record: &AttemptRecord, filter: &AttemptFilter) -> bool {
+    let named = |prefix: &String| {
+        let prefix = prefix.to_ascii_lowercase();
+        record.attempt.to_string().starts_with(&prefix)
+            || record.run.is_some_and(|run| run.to_string().starts_with(&prefix))
+    };
+    filter.task.as_ref().is_none_or(|task| record.key.task == *task)
+        && filter.partition.as_ref().is_none_or(|partition| record.key.partition == *partition)
+        && filter.id_prefix.as_ref().is_none_or(named)
+        && !(filter.unfinished && is_settled(record))
+}
