@@ -305,6 +305,12 @@ impl Attempt {
         });
     }
 
+    /// The sink answered that the commit was not applied and never will be: a definite failure, such as a target
+    /// that appeared, or sealed data that is gone.
+    pub fn commit_failed(&mut self) {
+        self.finish(if self.anchor_landed { Answer::Decided } else { Answer::NotPublished(Cause::Failed) });
+    }
+
     /// 5.5: the sealed data to roll forward is gone.
     pub fn data_lost(&mut self, slot: &SlotAddress) {
         self.finish(Answer::Refused(Refusal::DataLost(slot.clone())));

@@ -16,6 +16,9 @@ pub trait Sink: Send + Sync + Debug {
     /// What the sink promises. The conformance suite tests what is claimed.
     fn capabilities(&self) -> Capabilities;
 
+    /// Where readers find what is published at the slot: a path or URL, without secrets.
+    fn location(&self, slot: &SlotAddress) -> String;
+
     /// Finds out, before the task starts, whether a publication at the slot can succeed at all.
     fn preflight(&self, slot: &SlotAddress, adopt: Adopt) -> Result<()>;
 
