@@ -229,6 +229,8 @@ mod tests {
         for name in ["", ".", "..", "a/b", "../x", "a\nb", "a\0b", " a", "a ", "\u{85}", long.as_str()] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
+        assert!(PartitionScheme::Free.partition(None, Some("../x"), None).is_err());
+        assert!(PartitionScheme::Free.partition_of_key("a/b").is_err());
         for name in [longest.as_str(), "a..b", ".hidden", "-x", "\u{1f600}", "a b"] {
             check_name(name).unwrap();
         }

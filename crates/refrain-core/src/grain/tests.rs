@@ -433,3 +433,26 @@ fn keys_do_not_depend_on_the_zone_of_the_process() {
         assert!(text.contains(&format!("keys: {}", report())), "under TZ={zone}: {text}");
     }
 }
+
+/// The odd days of the whole database, not only of the zones somebody thought of.
+#[test]
+fn every_clock_change_of_every_zone_leaves_the_tiling_whole() {
+    let nanosecond = jiff::SignedDuration::from_nanos(1);
+    for name in jiff::tz::TimeZoneDatabase::bundled().available() {
+        if name.as_str() == "Etc/Unknown" {
+            continue;
+        }
+        for grain in [Grain::Hourly, Grain::Daily, Grain::Monthly] {
+            let calendar = calendar(grain, name.as_str());
+            let changes = calendar.zone().following(at("1800-01-01T00:00:00Z")).map(|it| it.timestamp());
+            for change in changes.take_while(|it| *it < at("2040-01-01T00:00:00Z")) {
+                for instant in [change - nanosecond, change] {
+                    let interval = calendar.containing(instant).unwrap();
+                    assert!(interval.start <= instant && instant < interval.end, "{instant} {interval:?}");
+                    assert_eq!(calendar.interval_of_key(&interval.key).unwrap(), interval);
+                    assert_eq!(calendar.next(&interval).unwrap().start, interval.end, "{interval:?}");
+                }
+            }
+        }
+    }
+}

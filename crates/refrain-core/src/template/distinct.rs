@@ -27,11 +27,11 @@ impl Template {
 
     /// Every varying field has a fixed width, so that the text can be taken apart again, and the fields tell the key.
     fn has_telling_fields(&self, calendar: &Calendar) -> bool {
-        let mut fields = HashSet::new();
+        let mut fields = Vec::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Literal(_) | Piece::Param(_) => {}
-                Piece::DateFormat(format) => match fixed_width_fields(format) {
+                Piece::DateFormat(format) => match telling_fields(format) {
                     Some(found) => fields.extend(found),
                     None => return false,
                 },
@@ -41,8 +41,11 @@ impl Template {
         let has = |wanted: &[char]| wanted.iter().all(|field| fields.contains(field));
         let day = has(&['F']) || has(&['Y', 'm', 'd']) || has(&['Y', 'j']) || has(&['G', 'V', 'u']);
         match calendar.grain() {
-            // Only in UTC does the clock face tell the hour; elsewhere the samples decide.
-            Grain::Hourly => day && has(&['H']) && *calendar.zone() == TimeZone::UTC,
+            // In UTC the clock face tells the hour; elsewhere it does so together with the offset. An offset may have
+            // seconds: the length of the text tells that, when it stands there once.
+            Grain::Hourly if *calendar.zone() == TimeZone::UTC => day && has(&['H']) && !has(&['z']),
+            Grain::Hourly => day && has(&['H']) && fields.iter().filter(|field| **field == 'z').count() == 1,
+            _ if has(&['z']) => false,
             Grain::Daily => day,
             Grain::Weekly => day || has(&['G', 'V']),
             Grain::Monthly => has(&['F']) || has(&['Y', 'm']) || has(&['Y', 'j']),
@@ -74,15 +77,15 @@ impl Template {
     }
 }
 
-/// The conversions of a format, when all print at one width for the years 1 to 9998.
-fn fixed_width_fields(format: &str) -> Option<Vec<char>> {
+/// The conversions of a format, when all print at one width for the years 1 to 9998, the offset `%z` aside.
+fn telling_fields(format: &str) -> Option<Vec<char>> {
     let mut fields = Vec::new();
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
         if c == '%' {
             match chars.next()? {
                 '%' => {}
-                field if "FYmdjGVuHMS".contains(field) => fields.push(field),
+                field if "FYmdjGVuHMSz".contains(field) => fields.push(field),
                 _ => return None,
             }
         }
