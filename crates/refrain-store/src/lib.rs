@@ -14,8 +14,8 @@
 //! recognised and refused.
 
 mod clock;
-mod memory;
-mod sqlite;
+pub mod memory;
+pub mod sqlite;
 
 pub use clock::{BootClock, ManualClock, StoreClock};
 pub use memory::MemoryStore;

@@ -157,16 +157,18 @@ pub(super) fn summaries(
          FROM key LEFT JOIN attempt ON attempt.seq = key.last_attempt ";
     const ORDER: &str = " ORDER BY key.task, key.partition LIMIT ?";
     let (task_after, partition_after) = after.map_or(("", ""), |key| (key.task.as_str(), key.partition.as_str()));
-    let first = after.is_none();
-    let rows = |row: &Row<'_>| summary(row);
     match task {
-        Some(task) => connection
-            .prepare(&format!("{COLUMNS} WHERE key.task = ? AND (key.partition > ? OR ?) {ORDER}"))?
-            .query_and_then(params![task.as_str(), partition_after, first, BATCH], rows)?
-            .collect(),
+        Some(task) => {
+            // A key without partition has the empty text, which is nothing's successor.
+            let range = if after.is_none() { ">=" } else { ">" };
+            connection
+                .prepare(&format!("{COLUMNS} WHERE key.task = ? AND key.partition {range} ? {ORDER}"))?
+                .query_and_then(params![task.as_str(), partition_after, BATCH], summary)?
+                .collect()
+        }
         None => connection
             .prepare(&format!("{COLUMNS} WHERE (key.task, key.partition) > (?, ?) {ORDER}"))?
-            .query_and_then(params![task_after, partition_after, BATCH], rows)?
+            .query_and_then(params![task_after, partition_after, BATCH], summary)?
             .collect(),
     }
 }

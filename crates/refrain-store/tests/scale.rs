@@ -1,0 +1,126 @@
+//! A hundred thousand keys, two hundred thousand attempts: time and memory stay small.
+
+mod support;
+
+use refrain_core::{AttemptFilter, StateStore};
+use refrain_testkit::program::Output;
+use rusqlite::{Connection, params};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use support::{child, complete_run, create, key, open};
+
+const KEYS: u32 = 100_000;
+
+/// Times of an optimised build; a build with debug assertions on a shared machine may take this many times as long.
+const SLACK: u32 = if cfg!(debug_assertions) { 8 } else { 1 };
+
+#[test]
+fn played_child() {
+    support::play_child(&[("status", |state| {
+        let store = open(state);
+        let start = Instant::now();
+        let mut published = 0;
+        let task = key("").task;
+        store
+            .for_each_key(Some(&task), &mut |summary| {
+                published += u32::from(summary.last_attempt.is_some_and(|attempt| attempt.ending.is_some()));
+                Ok(())
+            })
+            .unwrap();
+        let walk = start.elapsed();
+        assert_eq!(published, KEYS);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
+        println!("walk_ms={} peak={peak}", walk.as_millis());
+        assert!(walk < Duration::from_secs(1) * SLACK, "{walk:?}");
+        let peak: u64 = peak.trim_end_matches(" kB").parse().unwrap();
+        assert!(peak < 32 * 1024, "{peak} kB at the peak");
+    })]);
+}
+
+#[test]
+fn a_hundred_thousand_keys_are_listed_in_a_second_and_one_is_found_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state.db");
+    seed(&state, KEYS, 2);
+    Output::of(&mut child("status", &state), &[]).success();
+
+    let fastest = (0..20).map(|_| time(|| open(&state).key(&key("050000")).unwrap().map(drop)).1).min().unwrap();
+    assert!(fastest < Duration::from_millis(2) * SLACK, "{fastest:?} for one look");
+    let (run, took) = time(|| complete_run(&open(&state), &key("050000"), u128::MAX));
+    assert!(run.get() > 0 && took < Duration::from_millis(100) * SLACK, "{took:?} for one run");
+    let of_key =
+        AttemptFilter { task: Some(key("").task), partition: Some("050000".to_owned()), ..AttemptFilter::default() };
+    let (found, took) = time(|| open(&state).attempts(&of_key).unwrap());
+    assert_eq!(found.len(), 3);
+    assert!(took < Duration::from_millis(20) * SLACK, "{took:?} for the attempts of one key");
+    let newest = AttemptFilter { task: Some(key("").task), limit: Some(20), ..AttemptFilter::default() };
+    let (found, took) = time(|| open(&state).attempts(&newest).unwrap());
+    assert_eq!(found.len(), 20);
+    assert!(took < Duration::from_millis(20) * SLACK, "{took:?} for the newest attempts");
+    let unfinished = AttemptFilter { unfinished: true, ..AttemptFilter::default() };
+    let (found, took) = time(|| open(&state).attempts(&unfinished).unwrap());
+    assert!(found.is_empty() && took < Duration::from_millis(20) * SLACK, "{took:?} for the unfinished");
+}
+
+#[test]
+fn ledg_02_attempts_are_bounded_by_compaction_in_batches() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state.db");
+    seed(&state, 100, 2000);
+    let store = open(&state);
+    let before = store.key(&key("000042")).unwrap().unwrap();
+    let forgotten = store.compact_attempts(10, 5000).unwrap();
+    assert_eq!(forgotten, 100 * 1990);
+    assert_eq!(store.key(&key("000042")).unwrap().unwrap(), before, "the newest attempt of a key stays");
+    assert_eq!(store.attempts(&AttemptFilter::default()).unwrap().len(), 1000);
+    assert_eq!(store.compact_attempts(10, 5000).unwrap(), 0);
+    drop(store);
+    // The room is used again: the file does not grow by what is forgotten later.
+    let size = std::fs::metadata(&state).unwrap().len();
+    let store = open(&state);
+    for number in 0..2000 {
+        complete_run(&store, &key("000042"), 1 << 100 | number);
+    }
+    assert_eq!(store.compact_attempts(10, 100).unwrap(), 2000);
+    assert!(std::fs::metadata(&state).unwrap().len() <= size);
+}
+
+fn time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let value = work();
+    (value, start.elapsed())
+}
+
+/// Keys with so many attempts each, as complete runs leave them, written at once.
+fn seed(state: &Path, keys: u32, attempts: u32) {
+    let store = create(state);
+    complete_run(&store, &key("template"), 1);
+    let mut connection = Connection::open(state).unwrap();
+    let transaction = connection.transaction().unwrap();
+    let record: String = transaction.query_row("SELECT record FROM key", [], |row| row.get(0)).unwrap();
+    let ending: String = transaction.query_row("SELECT ending FROM attempt", [], |row| row.get(0)).unwrap();
+    transaction.execute_batch("DELETE FROM key; DELETE FROM attempt").unwrap();
+    {
+        let mut insert_key = transaction.prepare(
+            "INSERT INTO key (id, task, partition, generation, run, leased, last_attempt, record) VALUES (?, 'daily', ?, 1, ?, 0, ?, ?)",
+        ).unwrap();
+        let mut insert_attempt = transaction.prepare(
+            "INSERT INTO attempt (seq, attempt, key, token, run, generation, process, started_at, settled, ending) \
+             VALUES (?, ?, ?, ?, ?, 1, '{\"boot\":\"00000000-0000-0000-0000-000000000000\",\"pid\":12345,\"start\":123456}', '2025-03-24T00:00:00Z', 1, ?)",
+        ).unwrap();
+        for key in 0..keys {
+            let run = support::run_id(u128::from(key)).to_string();
+            for number in 0..attempts {
+                let seq = key * attempts + number + 1;
+                // Random ids, as the program draws them.
+                let attempt = support::attempt(u128::from(seq).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+                    .to_string();
+                insert_attempt.execute(params![seq, attempt, key, number + 1, run, ending]).unwrap();
+            }
+            insert_key.execute(params![key, format!("{key:06}"), run, (key + 1) * attempts, record]).unwrap();
+        }
+    }
+    transaction.commit().unwrap();
+    connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+}
