@@ -11,18 +11,29 @@
 //! forked in the instant of the walk is caught by the second pass, its descendants by the next run's [`super::end_by_attempt`]. A program that
 //! embeds Refrain and forks without exec hands the pipe to the copy, and the guard then waits for both.
 
-use std::ffi::OsStr;
+use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::leftovers::Known;
 
-/// Descriptors 3 to 9 are closed because a caller's `exec 9>lock` would otherwise be held a moment longer than by us.
+/// Inherited descriptors are closed because a caller's `exec 9>lock` would otherwise be held a moment longer than by us. A plain sh
+/// can close 3 to 9 only, so where there are others bash takes over, before anything is read. The script comes as `$1`.
 /// Nothing here may carry the marker in its environment: the guard must never look like a leftover.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+for file in /proc/$$/fd/*; do
+  number=${file##*/}
+  [ "$number" -gt 9 ] || continue
+  if [ -n "$BASH_VERSION" ]; then
+    eval "exec $number>&-"
+  elif command -v bash >/dev/null; then
+    exec bash -c 'eval "$1"' refrain-guard "$1"
+  fi
+done
 IFS= read -r attempt || exit 0
 group=
 while IFS= read -r line; do
@@ -64,12 +75,12 @@ pub(super) struct Guard {
 
 impl Guard {
     /// Starts the guard of an attempt. Returns as soon as its program is loaded; it reads its orders while the command starts.
-    pub(super) fn start(attempt: &str, path: &OsStr) -> io::Result<Self> {
+    pub(super) fn start(attempt: &str) -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", SCRIPT, "refrain-guard"])
+            .args(["-c", "eval \"$1\"", "refrain-guard", SCRIPT])
             .env_clear()
-            .env("PATH", path)
+            .env("PATH", tools())
             .env("VARIABLE", super::ATTEMPT_VARIABLE);
         command.current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -111,4 +122,11 @@ pub(super) fn wait_for(mut guard: Child) {
     if let Ok(pid) = i32::try_from(guard.id()) {
         Known::lock().processes.remove(&pid);
     }
+}
+
+/// Where the guard's tools are: our own search path, not the command's, and the usual places behind it.
+fn tools() -> OsString {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/local/bin:/usr/bin:/bin");
+    path
 }

@@ -52,17 +52,17 @@ impl ProcessIdentity {
     ///
     /// When `/proc` is not mounted or not readable.
     pub fn of_self() -> io::Result<Self> {
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let host = match machine_id() {
+        let here = Here::look()?;
+        let host = match &here.machine_id {
             Some(id) => format!("{MACHINE}{id}"),
-            None => format!("hostname:{hostname}"),
+            None => format!("hostname:{}", here.hostname),
         };
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
         Ok(Self {
             host,
-            hostname,
-            boot_id: boot_id()?,
-            pid_namespace: pid_namespace()?,
+            hostname: here.hostname,
+            boot_id: here.boot_id,
+            pid_namespace: here.pid_namespace,
             pid,
             start_ticks: procfs::stat(pid)?.start_ticks,
         })
@@ -73,27 +73,51 @@ const MACHINE: &str = "machine-id:";
 
 /// Says whether the named process still runs. In doubt the answer is [`Liveness::Unknowable`], never a guess.
 ///
-/// After a restart the verdict "dead" needs the same machine id AND the same host name, and a process outside containers: a machine id is
-/// baked into some images, and a container's host name can be given to two machines.
+/// After a restart the verdict "dead" needs the same machine id AND the same host name, and a process outside containers: a
+/// machine id is baked into some images, and a container's host name can be given to two machines.
 pub fn liveness(identity: &ProcessIdentity) -> Liveness {
-    let (Ok(here), Ok(namespace)) = (boot_id(), pid_namespace()) else { return Liveness::Unknowable };
-    if identity.pid_namespace != namespace || identity.boot_id.is_empty() {
-        return Liveness::Unknowable;
+    Here::look().map_or(Liveness::Unknowable, |here| here.judge(identity))
+}
+
+/// Where the question is asked.
+#[derive(Debug, Clone)]
+struct Here {
+    boot_id: String,
+    pid_namespace: u64,
+    hostname: String,
+    machine_id: Option<String>,
+}
+
+impl Here {
+    fn look() -> io::Result<Self> {
+        Ok(Self {
+            boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
+            pid_namespace: fs::metadata("/proc/self/ns/pid")?.ino(),
+            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            machine_id: machine_id(),
+        })
     }
-    if identity.boot_id == here {
-        return liveness_in_this_boot(identity.pid, identity.start_ticks);
-    }
-    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let same_machine = machine_id().is_some_and(|id| identity.host.strip_prefix(MACHINE) == Some(id.as_str()));
-    if same_machine && identity.hostname == hostname && namespace == FIRST_PID_NAMESPACE {
-        Liveness::Dead
-    } else {
-        Liveness::Unknowable
+
+    fn judge(&self, identity: &ProcessIdentity) -> Liveness {
+        if identity.pid_namespace != self.pid_namespace || identity.boot_id.is_empty() {
+            return Liveness::Unknowable;
+        }
+        if identity.boot_id == self.boot_id {
+            return liveness_in_this_boot(identity.pid, identity.start_ticks);
+        }
+        let machine = identity.host.strip_prefix(MACHINE);
+        let same_machine = machine.is_some() && machine == self.machine_id.as_deref();
+        if same_machine && identity.hostname == self.hostname && self.pid_namespace == FIRST_PID_NAMESPACE {
+            Liveness::Dead
+        } else {
+            Liveness::Unknowable
+        }
     }
 }
 
 fn liveness_in_this_boot(pid: i32, start_ticks: u64) -> Liveness {
-    let Some(process) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Liveness::Unknowable };
+    // A record is not trusted: `from_raw` takes no negative number, and 0 would mean our own group.
+    let Some(process) = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw) else { return Liveness::Unknowable };
     match procfs::stat(pid) {
         Ok(stat) if stat.ended || stat.start_ticks != start_ticks => Liveness::Dead,
         Ok(_) => Liveness::Alive,
@@ -103,14 +127,6 @@ fn liveness_in_this_boot(pid: i32, start_ticks: u64) -> Liveness {
             _ => Liveness::Unknowable,
         },
     }
-}
-
-fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
-
-fn pid_namespace() -> io::Result<u64> {
-    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
 fn machine_id() -> Option<String> {

@@ -233,7 +233,7 @@ impl Pinned {
 /// Waits until all have ended, or the limit has passed.
 pub(super) fn wait_gone(processes: &[Pinned], limit: Duration) {
     // Bounded, so that the addition cannot overflow; callers look again anyway.
-    let until = Instant::now() + limit.min(Duration::from_secs(24 * 60 * 60));
+    let until = Instant::now() + limit.min(Duration::from_hours(24));
     for process in processes {
         while process.runs() {
             let left = until.saturating_duration_since(Instant::now());

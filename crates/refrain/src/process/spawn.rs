@@ -250,7 +250,7 @@ pub fn spawn(spec: CommandSpec) -> Result<Running, SpawnError> {
     let terminal = Terminal::for_command();
     let (mut guard, child) = {
         let mut known = Known::lock();
-        let guard = Guard::start(&spec.attempt, &path)
+        let guard = Guard::start(&spec.attempt)
             .map_err(|error| warnings.push(Warning::NoGuard { reason: error.to_string() }))
             .ok();
         known.processes.extend(guard.as_ref().and_then(Guard::pid));

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -108,14 +108,19 @@ impl EventReceiver {
         }
     }
 
+    /// Waits at most so long for an event while nobody supervises.
+    pub fn next_within(&self, limit: Duration) -> Option<Event> {
+        match self.next_until(Some(Instant::now() + limit))? {
+            Message::Event(event) => Some(event),
+            Message::Child(..) | Message::Gone => None,
+        }
+    }
+
     /// `None` when the deadline passes first.
     fn next_until(&self, deadline: Option<Instant>) -> Option<Message> {
         let Some(deadline) = deadline else { return self.receiver.recv().ok() };
-        match self.receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(message) => Some(message),
-            // Our own sender lives as long as this receiver, so the channel is never disconnected.
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        // Our own sender lives as long as this receiver, so the only error is that time is up.
+        self.receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
     }
 }
 
