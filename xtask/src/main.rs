@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers, whose output is its purpose")]
 
+mod bench;
 mod command;
 mod generate;
 mod setup;
@@ -22,6 +23,7 @@ usage: cargo xtask TASK
   tidy               rules of this repository that no compiler checks
   generate           write docs/CLI.md and the man pages from the program's own definitions
   generate --check   fail when they are out of date
+  bench [NAME...]    measure; the whole set is written to docs/PERFORMANCE.md
 ";
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
+        ["bench", names @ ..] => bench::run(names),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())

@@ -1,4 +1,4 @@
-//! The programs that the tests need, installed with apt-get where they are missing.
+//! The programs that the tests and benchmarks need, installed with apt-get where they are missing.
 //!
 //! Nothing is skipped: a program that is missing and cannot be installed ends the run with its name.
 
@@ -37,6 +37,9 @@ const FOR_TESTS: &[Program] = &[
     program("setfattr", "attr"),
 ];
 
+/// What `cargo xtask bench` needs beyond that.
+const FOR_BENCHMARKS: &[Program] = &[program("b3sum", "b3sum"), program("time", "time")];
+
 /// The C headers, which the bundled SQLite is compiled against; a file and not a program.
 const C_HEADER: &str = "/usr/include/stdio.h";
 
@@ -56,6 +59,19 @@ pub(crate) fn for_tests() -> Outcome {
         println!("cargo-nextest is not installed: the tests run under plain `cargo test`");
     }
     Ok(())
+}
+
+/// Installs what the benchmarks need.
+pub(crate) fn for_benchmarks() -> Outcome {
+    for_tests()?;
+    install(&missing(FOR_BENCHMARKS))
+}
+
+/// Makes sure that `python3 -m venv` works, which Debian packs apart.
+pub(crate) fn python_environments() -> Outcome {
+    let mut probe = command("python3");
+    probe.args(["-c", "import ensurepip, venv"]);
+    if succeeds(probe) { Ok(()) } else { install(&[("python3 -m venv", "python3-venv")]) }
 }
 
 /// Whether `cargo nextest` is there.

@@ -15,6 +15,8 @@ struct Confined {
     allowed: &'static [&'static str],
 }
 
+const CLOCK: &[&str] = &["crates/refrain-core/src/clock.rs", "crates/refrain/src/clock.rs"];
+
 const CONFINED: &[Confined] = &[
     Confined {
         what: "a rename that may not be durable belongs into the durable-rename module",
@@ -23,13 +25,18 @@ const CONFINED: &[Confined] = &[
     },
     Confined {
         what: "the time belongs into the clock module; take a `Clock`",
-        marks: &["SystemTime::now", "Timestamp::now", "Zoned::now", "Instant::now"],
-        allowed: &["crates/refrain-core/src/clock.rs", "crates/refrain/src/clock.rs"],
+        marks: &["SystemTime::now", "Timestamp::now", "Zoned::now"],
+        allowed: CLOCK,
+    },
+    Confined {
+        what: "elapsed time belongs into the clock module, or beside the real processes that are waited for",
+        marks: &["Instant::now"],
+        allowed: &[CLOCK[0], CLOCK[1], "crates/refrain/src/process"],
     },
     Confined {
         what: "child processes belong into the process module",
         marks: &["Command::new"],
-        allowed: &["crates/refrain/src/process", "crates/refrain/src/process.rs", "crates/refrain-check"],
+        allowed: &["crates/refrain/src/process", "crates/refrain-check"],
     },
     Confined {
         what: "randomness belongs into the module that makes identities",
