@@ -1,2 +1,80 @@
-//! The `refrain` program.
-fn main() {}
+//! The `refrain` program: arguments, printing, exit codes. It has no rules of its own: those are in the `refrain`
+//! library.
+
+mod args;
+mod backfill;
+mod context;
+mod docs;
+mod look;
+mod output;
+mod probe;
+mod run;
+mod signals;
+mod tend;
+mod trace;
+
+use args::{Cli, Command, ConfigCommand};
+use clap::Parser;
+use clap::error::ErrorKind;
+use context::Context;
+use refrain::core::Window;
+use refrain::report::{exit_code, outcome_of};
+use refrain::{Error, Result};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(usage(&error)),
+    };
+    trace::start(cli.verbose);
+    let done = Context::new(&cli).and_then(|context| dispatch(&context, &cli.command));
+    ExitCode::from(done.unwrap_or_else(|error| {
+        output::failure(&error, Window::NothingPublished);
+        outcome_of(error.kind).1
+    }))
+}
+
+/// Help and version are data; a wrong command line is a failure of the caller's, told like every other.
+fn usage(error: &clap::Error) -> u8 {
+    let help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // Printing fails only when nobody listens.
+    drop(error.print());
+    if help {
+        return exit_code::PUBLISHED;
+    }
+    output::say(Window::NothingPublished.sentence());
+    exit_code::FAILED
+}
+
+fn dispatch(context: &Context, command: &Command) -> Result<u8> {
+    match command {
+        Command::Init => tend::init(context),
+        Command::Run(args) => return Ok(run::run(context, args)),
+        Command::Backfill(args) => return backfill::backfill(context, args),
+        Command::Status(args) => look::status::status(context, args),
+        Command::Log(args) => look::log::log(context, args),
+        Command::Show(args) => look::show::show(context, args),
+        Command::Why(args) => look::why(context, args),
+        Command::Path(args) => look::path(context, args),
+        Command::Rollback(args) => return tend::rollback(context, args),
+        Command::Recover(args) => return tend::recover(context, args),
+        Command::Gc(args) => tend::gc(context, args),
+        Command::Sinks(args) => look::sinks(args),
+        Command::Stores(args) => look::stores(args),
+        Command::Store(command) => tend::store(context, command),
+        Command::Config(ConfigCommand::Show) => look::config(context),
+        Command::Completions { shell } => {
+            docs::completions(*shell);
+            Ok(())
+        }
+        Command::Docs(command) => docs::docs(command),
+    }?;
+    Ok(exit_code::PUBLISHED)
+}
+
+/// A value as one JSON document.
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string_pretty(value)
+        .map_err(|error| Error::new(refrain::ErrorKind::Internal, "cannot write JSON").because(error))
+}

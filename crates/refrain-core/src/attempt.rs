@@ -215,6 +215,9 @@ impl Attempt {
             self.to_claim.extend(run.slots().cloned());
         }
         self.phase = Phase::Claiming;
+        if self.to_claim.is_empty() {
+            self.check_anchors(); // an attempt that died before it knew a slot left nothing at any sink
+        }
     }
 
     /// 5.1: another attempt has the lease.

@@ -146,6 +146,13 @@ impl Error {
         self
     }
 
+    /// The same error, its message led by where it happened: `place: message`.
+    #[must_use]
+    pub fn within(mut self, place: impl fmt::Display) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
     /// The same error with another kind.
     #[must_use]
     pub fn kind(mut self, kind: ErrorKind) -> Self {

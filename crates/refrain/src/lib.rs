@@ -1,3 +1,72 @@
 //! Makes a batch task safe to repeat: lease, pins, staging, one atomic commit.
+//!
+//! However often a task is repeated, the place where it publishes holds exactly one attempt's complete output:
+//!
+//! ```
+//! use refrain::{Begun, Boundary, Options, Task};
+//! use refrain::core::{Calendar, Grain, PartitionScheme};
+//!
+//! # fn main() -> Result<(), refrain::Error> {
+//! # let directory = tempfile::tempdir().map_err(|error| refrain::Error::io("no directory", error))?;
+//! # let home = directory.path();
+//! refrain::Home::make(home)?;
+//! let boundary = Boundary::open(home)?;
+//! let days = PartitionScheme::Dates(Calendar::utc(Grain::Daily));
+//! let task = Task::new("delays", days, home)?.output("report", "reports/{date}.csv")?;
+//! let day = task.partitions.partition(Some("2013-01-01"), None, None)?;
+//!
+//! match boundary.begin(&task, &day, &Options::default())? {
+//!     Begun::Attempt(attempt) => {
+//!         let report = attempt.output("report")?;
+//!         std::fs::write(&report, "carrier,delay\nUA,11\n").map_err(|error| refrain::Error::io("cannot write", error))?;
+//!         attempt.publish().into_result()?; // dropping the attempt instead publishes nothing
+//!     }
+//!     Begun::Ended(conclusion) => drop(conclusion.into_result()?),
+//! }
+//! assert!(home.join("reports/2013-01-01.csv").exists());
+//! // Repeating it is harmless.
+//! assert!(matches!(boundary.begin(&task, &day, &Options::default())?, Begun::Ended(_)));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The path of the data is the order of the modules: [`config`] and [`task`] say what to do, `plan` fills in the
+//! partition, `peek` looks whether there is anything to do, `driver` leases and claims, [`attempt`] stages and
+//! seals, [`command`] and [`process`] run the command in between, `conclude` says what came of it ([`report`]).
 
+pub mod attempt;
+pub mod boundary;
+mod clock;
+pub mod command;
+mod conclude;
+pub mod config;
+mod driver;
+mod environment;
+mod heartbeat;
+pub mod gc;
+pub mod home;
+mod ids;
+pub mod lookup;
+mod peek;
+mod plan;
 pub mod process;
+pub mod recover;
+pub mod report;
+mod rollback;
+mod settle;
+mod sinks;
+pub mod store;
+pub mod survey;
+pub mod task;
+pub mod why;
+
+pub use attempt::Attempt;
+pub use boundary::{Begun, Boundary, Options, Outside, Repeat};
+pub use clock::SystemClock;
+pub use command::Stdout;
+pub use home::Home;
+pub use refrain_core as core;
+pub use refrain_core::{Error, ErrorKind, Result};
+pub use report::{Conclusion, Report};
+pub use sinks::Sinks;
+pub use task::Task;

@@ -24,6 +24,7 @@
 mod guard;
 mod identity;
 mod leftovers;
+mod own;
 mod procfs;
 mod shell;
 mod spawn;
@@ -35,6 +36,7 @@ mod tests;
 
 pub use identity::{Liveness, ProcessIdentity, liveness};
 pub use leftovers::{Leftover, Sweep, end_by_attempt, find_by_attempt};
+pub use own::{OwnEnd, signal_self};
 pub use spawn::{CommandSpec, DEFAULT_GRACE, Program, Running, SpawnError, StdoutTarget, Warning, spawn};
 pub use supervise::{Ended, Event, EventReceiver, EventSender, TaskExit, Why, channel, supervise};
 

@@ -1,0 +1,344 @@
+//! The command line. Help texts live here; `docs/CLI.md`, completions and man pages are made from them.
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0        published, or already published (the message says which)
+  1-117    the task's own exit code; nothing was published
+  118      published, a follow-up is pending: repeat the call to finish it
+  120      held: another attempt has the lease
+  121      fenced or conflict: another attempt took over, or another publication stands
+  122      unknown: the commit's answer was lost; `refrain recover` decides
+  123      refused: the staged output failed a guard
+  124      the task's time limit passed
+  125      refrain's own failure before the commit, or a refusal that needs a person
+  126/127  the command cannot be executed / was not found
+  128+n    the task was ended by signal n
+A task may use the same numbers: --report says whose the code was.";
+
+/// Makes a batch task safe to repeat: put `refrain run` in front of it.
+///
+/// However often a scheduler, an operator or a crash repeats the task, readers see the old output or the new one,
+/// whole, never half of it and never twice.
+#[derive(Debug, Parser)]
+#[command(name = "refrain", version, after_long_help = EXIT_CODES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// The home: the directory with refrain.toml and .refrain/ [default: the nearest one at or above the current
+    /// directory]
+    #[arg(long, global = true, env = "REFRAIN_HOME", value_name = "DIR", hide_env_values = true)]
+    pub(crate) home: Option<PathBuf>,
+
+    /// Show every step of the protocol with its rule number on stderr; -vv shows more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Say nothing when all is well; -qq: errors only
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) quiet: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a home here: .refrain/ and a commented refrain.toml; repeating it changes nothing
+    Init,
+    /// Run a task for one partition and publish its output, once
+    #[command(after_long_help = EXIT_CODES)]
+    Run(Box<RunArgs>),
+    /// Run a task for every date of a range, both ends included
+    Backfill(BackfillArgs),
+    /// Every partition at a glance: published, running, failed, stale, missing
+    Status(StatusArgs),
+    /// Attempts, newest first
+    Log(LogArgs),
+    /// One run, attempt or published path
+    Show(ShowArgs),
+    /// What `run` would do now, and why
+    Why(WhyArgs),
+    /// Where readers find the publication; prints paths, one a line
+    Path(PathArgs),
+    /// Publish an earlier kept version again
+    Rollback(RollbackArgs),
+    /// Settle every attempt whose end is not known
+    Recover(RecoverArgs),
+    /// Remove staging of dead attempts, pinned inputs and versions that nobody needs
+    Gc(GcArgs),
+    /// The sinks of this build and what each promises
+    Sinks(JsonArgs),
+    /// The state stores of this build
+    Stores(JsonArgs),
+    /// The state store: replace a lost one, announce a restored one
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// The configuration that is in force
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Completions for a shell, on stdout
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// The reference of the command line
+    #[command(subcommand, hide = true)]
+    Docs(DocsCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Partition {
+    /// The logical date: 2025-03-24, 2025-03-24T05, 2025-W13, 2025-03, 2025, today, yesterday, -1d
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true, conflicts_with = "partition")]
+    pub(crate) date: Option<String>,
+
+    /// The partition, for a task whose partitions are no dates
+    #[arg(long, value_name = "NAME")]
+    pub(crate) partition: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum GrainArg {
+    Hourly,
+    Daily,
+    Weekly,
+    Monthly,
+    Yearly,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The task: one of refrain.toml, or a new name together with --out and a COMMAND
+    pub(crate) task: String,
+
+    #[command(flatten)]
+    pub(crate) partition: Partition,
+
+    /// The grain of --date, for a task that is not in refrain.toml
+    #[arg(long, value_enum, default_value = "daily", hide_short_help = true)]
+    pub(crate) grain: GrainArg,
+
+    /// The time zone of --date, for a task that is not in refrain.toml
+    #[arg(long, value_name = "ZONE", default_value = "UTC", hide_short_help = true)]
+    pub(crate) timezone: String,
+
+    /// An input to pin; the command finds its copy at $REFRAIN_IN_<NAME>
+    #[arg(long = "in", value_name = "NAME=PATH")]
+    pub(crate) inputs: Vec<String>,
+
+    /// An output to publish; the command writes to $REFRAIN_OUT (one output) or $REFRAIN_OUT_<NAME>. A trailing /
+    /// means a directory; {date}, {date:%Y/%m/%d}, {partition} and {param.NAME} are filled in
+    #[arg(long = "out", value_name = "[NAME=]PATH")]
+    pub(crate) outputs: Vec<String>,
+
+    /// Publish the command's standard output as this file
+    #[arg(long, value_name = "[NAME=]PATH")]
+    pub(crate) stdout: Option<String>,
+
+    /// A parameter; the command finds it at $REFRAIN_PARAM_<NAME>
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub(crate) params: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) repeat: RepeatArgs,
+
+    /// Wait for another attempt of the key to end, at most so long if a time is given
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10000d")]
+    pub(crate) wait: Option<String>,
+
+    /// How long the lease lasts without renewal [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) ttl: Option<String>,
+
+    /// End the command after so long
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+
+    /// Time between TERM and KILL [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) grace: Option<String>,
+
+    /// Let an empty output be published
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+
+    /// Publish over something that refrain did not publish; it is kept as version 0
+    #[arg(long)]
+    pub(crate) adopt: bool,
+
+    /// Keep the caller's time zone and locale instead of TZ=UTC LC_ALL=C.UTF-8
+    #[arg(long)]
+    pub(crate) inherit_locale: bool,
+
+    /// Write the machine report (JSON) to this file; - is stdout, the command's stdout then goes to stderr
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    pub(crate) report: Option<String>,
+
+    /// The command, instead of the one in refrain.toml
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepeatArgs {
+    /// Run again if the command, the code, the parameters or the inputs changed since the publication
+    #[arg(long, conflicts_with = "rerun")]
+    pub(crate) if_changed: bool,
+
+    /// Run again and replace the publication
+    #[arg(long)]
+    pub(crate) rerun: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackfillArgs {
+    /// A task of refrain.toml
+    pub(crate) task: String,
+
+    /// The first date
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    pub(crate) from: String,
+
+    /// The last date, included
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    pub(crate) to: String,
+
+    /// So many partitions at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: u16,
+
+    /// Only list the partitions and what a run of each would do
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) repeat: RepeatArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Only this task
+    pub(crate) task: Option<String>,
+    /// The first date
+    #[arg(long, value_name = "DATE", requires = "to", allow_hyphen_values = true)]
+    pub(crate) from: Option<String>,
+    /// The last date, included
+    #[arg(long, value_name = "DATE", requires = "from", allow_hyphen_values = true)]
+    pub(crate) to: Option<String>,
+    /// All partitions as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Only this task
+    pub(crate) task: Option<String>,
+    #[command(flatten)]
+    pub(crate) partition: Partition,
+    /// At most so many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: u32,
+    /// As JSON Lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The beginning of a run's or attempt's id, or a published path
+    #[arg(value_name = "ID|PATH")]
+    pub(crate) what: String,
+    /// As one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// A task of refrain.toml
+    pub(crate) task: String,
+    #[command(flatten)]
+    pub(crate) partition: Partition,
+    /// As one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PathArgs {
+    /// The task
+    pub(crate) task: String,
+    /// Only this output
+    pub(crate) output: Option<String>,
+    #[command(flatten)]
+    pub(crate) partition: Partition,
+    /// A kept version instead of the published one
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArgs {
+    /// The task
+    pub(crate) task: String,
+    #[command(flatten)]
+    pub(crate) partition: Partition,
+    /// The version [default: the newest before the published one]
+    #[arg(long, value_name = "N")]
+    pub(crate) to: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecoverArgs {
+    /// Only this task
+    pub(crate) task: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// Only say what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JsonArgs {
+    /// As one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Make a new state store in the place of one that is lost
+    Init {
+        /// The id of the lost store, as the error named it
+        #[arg(long, value_name = "STORE_ID")]
+        replaces: Vec<String>,
+    },
+    /// Say that the state store was put back from a backup: all its leases are void
+    Restored,
+    /// The state store's id and what it replaces
+    Show,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every value that is in force and where it came from
+    Show,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DocsCommand {
+    /// The reference as Markdown, on stdout
+    Markdown,
+    /// Man pages into a directory
+    Man {
+        /// The directory
+        directory: PathBuf,
+    },
+}

@@ -1,0 +1,73 @@
+//! What every command shares: where it was called, which home, how much to say.
+
+use crate::args::{Cli, Partition as PartitionArgs};
+use crate::output::Loudness;
+use crate::probe::EnvironmentProbe;
+use refrain::core::{Clock, Key, Partition, PartitionScheme, TaskName};
+use refrain::{Boundary, Error, Home, Outside, Result, SystemClock, Task};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The call.
+pub(crate) struct Context {
+    pub(crate) directory: PathBuf,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) loudness: Loudness,
+    clock: SystemClock,
+}
+
+impl Context {
+    pub(crate) fn new(cli: &Cli) -> Result<Self> {
+        let directory = std::env::current_dir()
+            .map_err(|error| Error::io("cannot tell the current directory", error))?;
+        let home = cli.home.as_ref().map(|home| directory.join(home));
+        Ok(Self { directory, home, loudness: Loudness::of(cli.quiet), clock: SystemClock })
+    }
+
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
+    /// The home that the call names, or the nearest.
+    pub(crate) fn find_home(&self) -> Result<Home> {
+        Home::find(self.home.as_deref(), &self.directory)
+    }
+
+    pub(crate) fn boundary(&self) -> Result<Boundary> {
+        let outside = Outside {
+            clock: Arc::new(self.clock),
+            probe: Arc::new(EnvironmentProbe::from_environment()?),
+            sole_parent: true,
+        };
+        Boundary::with(self.find_home()?, outside)
+    }
+
+    /// The partition that the flags name.
+    pub(crate) fn partition(&self, task: &Task, args: &PartitionArgs) -> Result<Partition> {
+        task.partitions.partition(args.date.as_deref(), args.partition.as_deref(), Some(self.now()))
+    }
+
+    /// The key that the flags name, for a task that may not be in the configuration any more.
+    pub(crate) fn key(&self, boundary: &Boundary, task: &str, args: &PartitionArgs) -> Result<Key> {
+        let name: TaskName = task.parse()?;
+        let declared = boundary.home().config.tasks.iter().find(|declared| declared.name == name);
+        let partition = match declared {
+            Some(declared) => self.partition(declared, args)?.key,
+            None => self.guess_partition(boundary, &name, args)?,
+        };
+        Ok(Key { task: name, partition })
+    }
+
+    /// A task that was run with flags only: its partition is what the store knows, else a day.
+    fn guess_partition(&self, boundary: &Boundary, name: &TaskName, args: &PartitionArgs) -> Result<String> {
+        let Some(date) = &args.date else {
+            return Ok(args.partition.clone().unwrap_or_default());
+        };
+        let key = Key { task: name.clone(), partition: date.clone() };
+        if boundary.store().key(&key)?.is_some() {
+            return Ok(key.partition);
+        }
+        let days = PartitionScheme::Dates(refrain::core::Calendar::utc(refrain::core::Grain::Daily));
+        Ok(days.partition(Some(date), None, Some(self.now()))?.key)
+    }
+}

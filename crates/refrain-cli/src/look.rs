@@ -1,0 +1,166 @@
+//! Commands that only look: stdout is data.
+
+pub(crate) mod log;
+pub(crate) mod show;
+pub(crate) mod status;
+
+use crate::args::{JsonArgs, PathArgs, WhyArgs};
+use crate::context::Context;
+use crate::{json, output};
+use comfy_table::{Table, presets};
+use refrain::core::{Generation, SwapCost};
+use refrain::config::FILE_NAME;
+use refrain::task::OnChange;
+use refrain::why::Would;
+use refrain::{Error, Result, Sinks};
+
+/// `refrain why`
+pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
+    let boundary = context.boundary()?;
+    let task = boundary.home().config.task(&args.task)?.clone();
+    let partition = context.partition(&task, &args.partition)?;
+    let why = boundary.why(&task, &partition)?;
+    if args.json {
+        output::data(&json(&why)?);
+        return Ok(());
+    }
+    let would = match why.would {
+        Would::Run => "run the command and publish",
+        Would::Nothing => "do nothing: it is published",
+        Would::Wait => "end with \"held\": it is being run",
+        Would::Recover => "settle the attempt that ended without a word, then go on",
+        Would::Refuse => "refuse",
+    };
+    let key = if why.partition.is_empty() { why.task.clone() } else { format!("{} {}", why.task, why.partition) };
+    output::data(&format!("{key}: `run` would {would}"));
+    for line in &why.because {
+        output::data(&format!("  - {line}"));
+    }
+    if let Some(next) = &why.next {
+        output::data(&format!("  next: {next}"));
+    }
+    Ok(())
+}
+
+/// `refrain path`
+pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
+    let boundary = context.boundary()?;
+    let key = context.key(&boundary, &args.task, &args.partition)?;
+    let version = args.version.map(Generation::new);
+    let declared = boundary.home().config.tasks.iter().find(|task| task.name == key.task);
+    let paths = match declared {
+        Some(task) => {
+            let partition = context.partition(task, &args.partition)?;
+            boundary.paths(task, &partition, args.output.as_deref(), version)?
+        }
+        None => boundary.paths_of_key(&key, args.output.as_deref(), version)?,
+    };
+    for path in paths {
+        output::data(&path);
+    }
+    Ok(())
+}
+
+/// `refrain sinks`
+pub(crate) fn sinks(args: &JsonArgs) -> Result<()> {
+    let sinks = Sinks::capabilities();
+    if args.json {
+        output::data(&json(&sinks)?);
+        return Ok(());
+    }
+    let yes = |flag: bool| if flag { "yes" } else { "no" };
+    let mut table = table(&["SINK", "ATOMIC", "CONDITIONAL", "CLAIMS", "LEDGER IN COMMIT", "SWAP COST", "ROLLBACK"]);
+    for sink in sinks {
+        table.add_row(vec![
+            sink.sink,
+            yes(sink.atomic),
+            yes(sink.conditional),
+            yes(sink.claims),
+            yes(sink.ledger_in_commit),
+            match sink.swap_cost {
+                SwapCost::Constant => "constant",
+                SwapCost::Rows => "rows",
+            },
+            yes(sink.rollback),
+        ]);
+    }
+    print(&table);
+    Ok(())
+}
+
+/// `refrain stores`
+pub(crate) fn stores(args: &JsonArgs) -> Result<()> {
+    if args.json {
+        output::data(&json(&serde_json::json!([{ "store": "sqlite", "hosts": "one", "server": false }]))?);
+        return Ok(());
+    }
+    let mut table = table(&["STORE", "HOSTS", "NEEDS A SERVER"]);
+    table.add_row(vec!["sqlite", "one", "no"]);
+    print(&table);
+    Ok(())
+}
+
+/// `refrain config show`
+pub(crate) fn config(context: &Context) -> Result<()> {
+    let home = context.find_home()?;
+    let origin = match (&context.home, std::env::var_os("REFRAIN_HOME")) {
+        (None, _) => "found from the current directory",
+        (Some(_), Some(_)) => "--home or REFRAIN_HOME",
+        (Some(_), None) => "--home",
+    };
+    let line = |name: &str, value: &str, origin: &str| output::data(&format!("{name} = {value}  # {origin}"));
+    line("home", &format!("{:?}", home.directory.display().to_string()), origin);
+    match &home.config.store {
+        // Only the kind: the rest may carry a password.
+        Some(store) => line("store", &format!("{:?}", store.split(':').next().unwrap_or_default()), FILE_NAME),
+        None => line("store", "\"sqlite\"", "default"),
+    };
+    for staging in &home.config.staging {
+        line("staging", &format!("{:?}", staging.display().to_string()), FILE_NAME);
+    }
+    for task in &home.config.tasks {
+        let name = |key: &str| format!("task.{}.{key}", task.name);
+        line(&name("partition"), &format!("{:?}", task.partitions.to_string()), FILE_NAME);
+        for output in &task.outputs {
+            line(&name(&format!("out.{}", output.name)), &format!("{:?}", output.location.as_str()), FILE_NAME);
+        }
+        for input in &task.inputs {
+            line(&name(&format!("in.{}", input.name)), &format!("{:?}", input.location.as_str()), FILE_NAME);
+        }
+        let from = |same: bool| if same { "default" } else { FILE_NAME };
+        let on_change = match task.on_change {
+            OnChange::Keep => "keep",
+            OnChange::Replace => "replace",
+            OnChange::Refuse => "refuse",
+        };
+        line(&name("on_change"), &format!("{on_change:?}"), from(task.on_change == OnChange::default()));
+        let ttl = refrain::core::format_duration(task.lease_ttl);
+        line(&name("lease.ttl"), &format!("{ttl:?}"), from(task.lease_ttl == refrain::Task::DEFAULT_LEASE_TTL));
+        let keep = refrain::core::Keep::default();
+        line(&name("keep.versions"), &task.keep.versions.to_string(), from(task.keep.versions == keep.versions));
+        let grace = refrain::core::format_duration(task.keep.grace);
+        line(&name("keep.grace"), &format!("{grace:?}"), from(task.keep.grace == keep.grace));
+    }
+    Ok(())
+}
+
+/// A table without borders, as wide as its content.
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header.to_vec());
+    table
+}
+
+fn print(table: &Table) {
+    for line in table.lines() {
+        if !output::data(line.trim()) {
+            return;
+        }
+    }
+}
+
+/// Only for messages: why a flag does not fit.
+fn invalid(message: impl Into<String>) -> Error {
+    Error::invalid(message)
+}

@@ -1,0 +1,78 @@
+//! `refrain log`
+
+use super::{print, table};
+use crate::args::LogArgs;
+use crate::context::Context;
+use crate::output;
+use refrain::core::{AttemptFilter, AttemptRecord, Ending, Outcome};
+use refrain::{Error, ErrorKind, Result};
+
+/// Shows attempts, newest first.
+pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
+    let boundary = context.boundary()?;
+    let mut filter = AttemptFilter { limit: Some(args.limit), ..AttemptFilter::default() };
+    if let Some(task) = &args.task {
+        let asked = args.partition.date.is_some() || args.partition.partition.is_some();
+        if asked {
+            let key = context.key(&boundary, task, &args.partition)?;
+            filter.partition = Some(key.partition);
+        }
+        filter.task = Some(task.parse()?);
+    } else if args.partition.date.is_some() || args.partition.partition.is_some() {
+        return Err(super::invalid("a partition is one of a task: name the task, too").hint("refrain log TASK --date D"));
+    }
+    let attempts = boundary.store().attempts(&filter)?;
+    if args.json {
+        for attempt in &attempts {
+            let line = serde_json::to_string(attempt)
+                .map_err(|error| Error::new(ErrorKind::Internal, "cannot write JSON").because(error))?;
+            if !output::data(&line) {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    if attempts.is_empty() {
+        output::data("no attempts yet");
+        return Ok(());
+    }
+    let mut table = table(&["STARTED", "TASK", "PARTITION", "VERSION", "ATTEMPT", "TOKEN", "OUTCOME", "EXIT", "MESSAGE"]);
+    for attempt in &attempts {
+        table.add_row(row(attempt));
+    }
+    print(&table);
+    Ok(())
+}
+
+fn row(attempt: &AttemptRecord) -> Vec<String> {
+    let ending = attempt.ending.as_ref();
+    vec![
+        format!("{:.0}", attempt.started_at),
+        attempt.key.task.to_string(),
+        if attempt.key.partition.is_empty() { "-".to_owned() } else { attempt.key.partition.clone() },
+        attempt.generation.map(|generation| generation.to_string()).unwrap_or_default(),
+        attempt.attempt.to_string(),
+        attempt.token.to_string(),
+        ending.map_or("not ended, or not known", outcome).to_owned(),
+        ending.map(|ending| ending.exit_code.to_string()).unwrap_or_default(),
+        ending.and_then(|ending| ending.message.clone()).unwrap_or_default(),
+    ]
+}
+
+/// The outcome for people.
+pub(crate) fn outcome(ending: &Ending) -> &'static str {
+    match ending.outcome {
+        Outcome::Published => "published",
+        Outcome::AlreadyPublished => "already published",
+        Outcome::Decided => "decided",
+        Outcome::Superseded => "superseded",
+        Outcome::TaskFailed => "task failed",
+        Outcome::Held => "held",
+        Outcome::Fenced => "fenced",
+        Outcome::Unknown => "unknown",
+        Outcome::Refused => "refused",
+        Outcome::TimedOut => "timed out",
+        Outcome::Error if ending.exit_code == 0 => "recovered",
+        Outcome::Error => "error",
+    }
+}

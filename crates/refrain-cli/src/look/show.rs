@@ -1,0 +1,115 @@
+//! `refrain show`
+
+use super::log::outcome;
+use crate::args::ShowArgs;
+use crate::context::Context;
+use crate::{json, output};
+use refrain::core::AttemptRecord;
+use refrain::lookup::{Found, PublishedPath};
+use refrain::process::ProcessIdentity;
+use refrain::Result;
+
+/// Shows one run, attempt or published path.
+pub(crate) fn show(context: &Context, args: &ShowArgs) -> Result<()> {
+    let boundary = match context.boundary() {
+        Ok(boundary) => boundary,
+        Err(error) => return provenance(context, args).ok_or(error),
+    };
+    let found = match boundary.find(&args.what, &context.directory) {
+        Ok(found) => found,
+        Err(error) => return provenance(context, args).ok_or(error),
+    };
+    match found {
+        Found::Attempts(attempts) if args.json => drop(output::data(&json(&attempts)?)),
+        Found::Attempts(attempts) => attempts.iter().for_each(attempt),
+        Found::Published(path) if args.json => drop(output::data(&json(&value(&path))?)),
+        Found::Published(path) => published(&path),
+    }
+    Ok(())
+}
+
+/// Outside of its home a published path still says where it came from, if the filesystem has attributes.
+fn provenance(context: &Context, args: &ShowArgs) -> Option<()> {
+    let path = context.directory.join(&args.what);
+    let text = refrain::lookup::provenance(&path)?;
+    if args.json {
+        output::data(&text);
+        return Some(());
+    }
+    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).ok()?;
+    output::data(&format!("{}: published by refrain (the path's own record; its home is not this one)", path.display()));
+    for (name, value) in fields {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        output::data(&format!("  {name:<12} {text}"));
+    }
+    Some(())
+}
+
+fn line(name: &str, value: &str) {
+    output::data(&format!("  {name:<12} {value}"));
+}
+
+fn attempt(record: &AttemptRecord) {
+    output::data(&format!("attempt {}", record.attempt));
+    line("key", &record.key.to_string());
+    if let Some(run) = record.run {
+        line("run", &run.to_string());
+    }
+    if let Some(generation) = record.generation {
+        line("version", &generation.to_string());
+    }
+    line("token", &record.token.to_string());
+    line("started", &format!("{:.3}", record.started_at));
+    if let Ok(process) = serde_json::from_str::<ProcessIdentity>(&record.process) {
+        line("process", &format!("pid {} on {}", process.pid, process.hostname));
+    }
+    match &record.ending {
+        None => line("outcome", "not ended, or not known (refrain recover settles it)"),
+        Some(ending) => {
+            line("ended", &format!("{:.3}", ending.at));
+            line("outcome", &format!("{} (exit code {})", outcome(ending), ending.exit_code));
+            line("window", ending.window.sentence());
+            if let Some(message) = &ending.message {
+                line("message", message);
+            }
+        }
+    }
+}
+
+fn published(path: &PublishedPath) {
+    let publication = &path.publication;
+    output::data(&format!("{}: published by refrain", path.location));
+    line("key", &path.key.to_string());
+    line("version", &publication.run.generation.to_string());
+    line("run", &publication.run.run_id.to_string());
+    line("attempt", &publication.attempt.to_string());
+    line("sealed", &format!("{:.3}", publication.sealed_at));
+    for output in &publication.run.outputs {
+        if let Some(data) = publication.data_for(&output.slot) {
+            let files = if data.files == 1 { "1 file".to_owned() } else { format!("{} files", data.files) };
+            line("output", &format!("{}: {} in {files}, {}", output.name, output::size(data.bytes), data.digest));
+        }
+    }
+    for input in &publication.run.inputs {
+        line("input", &format!("{}: {} {}", input.name, input.location, input.version));
+    }
+    line("made from", &publication.fingerprint.digest);
+    for (part, value) in &publication.fingerprint.parts {
+        line("", &format!("{part}: {value}"));
+    }
+    line("now", &path.drift.as_ref().map_or_else(|| "what was published".to_owned(), |what| format!("changed by hand: {what}")));
+    for version in path.versions.iter().filter(|version| !version.current) {
+        line("kept", &format!("version {}: {}", version.generation, version.locations.join(", ")));
+    }
+}
+
+fn value(path: &PublishedPath) -> serde_json::Value {
+    serde_json::json!({
+        "location": path.location,
+        "task": path.key.task,
+        "partition": path.key.partition,
+        "publication": path.publication,
+        "drift": path.drift,
+        "versions": path.versions,
+    })
+}

@@ -1,0 +1,59 @@
+//! Lets a test stop the program at a named step: `REFRAIN_CRASH_AT=POINT[#N][=kill|stop]`.
+//!
+//! `kill` ends this process with SIGKILL when it reaches the point for the N-th time (1 without `#N`), `stop`
+//! freezes it with SIGSTOP. `REFRAIN_CRASH_AT=?` prints the names of all points as they are reached.
+
+use refrain::core::{CrashPoint, CrashProbe};
+use refrain::process::OwnEnd;
+use refrain::{Error, Result};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The probe that the environment asks for.
+#[derive(Debug, Default)]
+pub(crate) struct EnvironmentProbe {
+    plan: Option<Plan>,
+}
+
+#[derive(Debug)]
+enum Plan {
+    Tell,
+    Act { point: CrashPoint, left: AtomicU32, action: OwnEnd },
+}
+
+impl EnvironmentProbe {
+    pub(crate) fn from_environment() -> Result<Self> {
+        let plan = std::env::var("REFRAIN_CRASH_AT").ok().map(|text| parse(&text)).transpose()?;
+        Ok(Self { plan })
+    }
+}
+
+fn parse(text: &str) -> Result<Plan> {
+    if text == "?" {
+        return Ok(Plan::Tell);
+    }
+    let (rest, action) = match text.split_once('=') {
+        None | Some((_, "kill")) => (text.split('=').next().unwrap_or(text), OwnEnd::Kill),
+        Some((rest, "stop")) => (rest, OwnEnd::Stop),
+        Some((_, other)) => return Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: `{other}` is not `kill` or `stop`"))),
+    };
+    let (name, times) = rest.split_once('#').unwrap_or((rest, "1"));
+    let point = CrashPoint::ALL.iter().copied().find(|point| point.name() == name);
+    match (point, times.parse()) {
+        (Some(point), Ok(times)) => Ok(Plan::Act { point, left: AtomicU32::new(times), action }),
+        _ => Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: there is no point `{rest}`"))),
+    }
+}
+
+impl CrashProbe for EnvironmentProbe {
+    fn reach(&self, point: CrashPoint) {
+        match &self.plan {
+            None => {}
+            Some(Plan::Tell) => crate::output::say(&format!("reached {point}")),
+            Some(Plan::Act { point: wanted, left, action }) => {
+                if *wanted == point && left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    refrain::process::signal_self(*action);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `refrain run`: the task from refrain.toml or from the command line, run inside the boundary.
+
+use crate::args::{GrainArg, RepeatArgs, RunArgs};
+use crate::context::Context;
+use crate::output;
+use crate::signals;
+use refrain::core::{Calendar, Grain, PartitionScheme, PinMode, parse_duration};
+use refrain::task::{CommandLine, InputSpec, OutputSpec};
+use refrain::{Conclusion, Error, Options, Repeat, Report, Result, Stdout, Task};
+use std::time::Duration;
+
+/// Runs; returns the exit code.
+pub(crate) fn run(context: &Context, args: &RunArgs) -> u8 {
+    let conclusion = attempt(context, args).unwrap_or_else(|error| {
+        let named = args.partition.date.as_deref().or(args.partition.partition.as_deref()).unwrap_or_default();
+        let report = Report::of_error(&args.task, named, context.now(), &error);
+        Conclusion { report, notes: Vec::new(), error: Some(error) }
+    });
+    output::conclusion(&conclusion, context.loudness);
+    if let Some(place) = &args.report
+        && let Err(error) = conclusion.report.write(place)
+    {
+        output::failure(&error, conclusion.report.window);
+    }
+    conclusion.report.exit_code
+}
+
+fn attempt(context: &Context, args: &RunArgs) -> Result<Conclusion> {
+    let boundary = context.boundary()?;
+    let task = task(context, boundary.home(), args)?;
+    let partition = context.partition(&task, &args.partition)?;
+    let options = Options {
+        repeat: repeat(&args.repeat),
+        wait: args.wait.as_deref().map(|text| duration("--wait", text)).transpose()?,
+        adopt: args.adopt,
+        allow_empty: args.allow_empty,
+    };
+    let stdout = if args.report.as_deref() == Some("-") { Stdout::Stderr } else { Stdout::Inherit };
+    boundary.run(&task, &partition, &options, stdout, signals::listen()?)
+}
+
+/// The flags of a repeated call.
+pub(crate) fn repeat(args: &RepeatArgs) -> Repeat {
+    match (args.rerun, args.if_changed) {
+        (true, _) => Repeat::Always,
+        (_, true) => Repeat::IfChanged,
+        _ => Repeat::Never,
+    }
+}
+
+fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task> {
+    let declared = home.config.tasks.iter().any(|task| task.name.as_str() == args.task);
+    let ad_hoc = !args.outputs.is_empty() || args.stdout.is_some();
+    let mut task = if declared || !ad_hoc {
+        home.config.task(&args.task)?.clone()
+    } else {
+        Task::new(&args.task, scheme(args)?, &context.directory)?
+    };
+    for spec in &args.inputs {
+        let (name, location) = named(spec).ok_or_else(|| {
+            Error::invalid(format!("`--in {spec}` has no name")).hint(format!("write --in NAME={spec}"))
+        })?;
+        task.inputs.retain(|input| input.name != name);
+        task.inputs.push(InputSpec { name: name.to_owned(), location: location.parse()?, mode: PinMode::Copy });
+    }
+    for (index, spec) in args.outputs.iter().enumerate() {
+        let fallback = if index == 0 { "out".to_owned() } else { format!("out{}", index + 1) };
+        add_output(&mut task, spec, &fallback, false)?;
+    }
+    if let Some(spec) = &args.stdout {
+        add_output(&mut task, spec, "stdout", true)?;
+    }
+    for spec in &args.params {
+        let (name, value) = named(spec).ok_or_else(|| {
+            Error::invalid(format!("`--param {spec}` is not of the form NAME=VALUE"))
+        })?;
+        task.params.insert(name.to_owned(), value.to_owned());
+    }
+    if !args.command.is_empty() {
+        task.command = Some(CommandLine::Argv(args.command.clone()));
+    }
+    if let Some(text) = &args.ttl {
+        task.lease_ttl = duration("--ttl", text)?;
+    }
+    if let Some(text) = &args.timeout {
+        task.timeout = Some(duration("--timeout", text)?);
+    }
+    if let Some(text) = &args.grace {
+        task.grace = duration("--grace", text)?;
+    }
+    task.inherit_locale |= args.inherit_locale;
+    Ok(task)
+}
+
+fn scheme(args: &RunArgs) -> Result<PartitionScheme> {
+    Ok(match (&args.partition.date, &args.partition.partition) {
+        (Some(_), _) => PartitionScheme::Dates(Calendar::new(grain(args.grain), &args.timezone)?),
+        (None, Some(_)) => PartitionScheme::Free,
+        (None, None) => PartitionScheme::None,
+    })
+}
+
+fn grain(arg: GrainArg) -> Grain {
+    match arg {
+        GrainArg::Hourly => Grain::Hourly,
+        GrainArg::Daily => Grain::Daily,
+        GrainArg::Weekly => Grain::Weekly,
+        GrainArg::Monthly => Grain::Monthly,
+        GrainArg::Yearly => Grain::Yearly,
+    }
+}
+
+fn add_output(task: &mut Task, spec: &str, fallback: &str, stdout: bool) -> Result<()> {
+    let (name, location) = named(spec).unwrap_or((fallback, spec));
+    let mut output = OutputSpec::new(name, location)?;
+    output.stdout = stdout;
+    if stdout && location.ends_with('/') {
+        return Err(Error::invalid(format!("`--stdout {spec}` names a directory; the standard output is one file")));
+    }
+    match task.outputs.iter_mut().find(|known| known.name == name) {
+        Some(known) if stdout => known.stdout = true,
+        Some(known) => *known = output,
+        None => task.outputs.push(output),
+    }
+    Ok(())
+}
+
+/// `NAME=REST`, where NAME is a name and not the beginning of a path.
+fn named(spec: &str) -> Option<(&str, &str)> {
+    let (name, rest) = spec.split_once('=')?;
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (!name.is_empty() && name.chars().all(legal) && !rest.is_empty()).then_some((name, rest))
+}
+
+fn duration(flag: &str, text: &str) -> Result<Duration> {
+    parse_duration(text).map_err(|error| error.within(format!("`{flag}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_told_from_a_path() {
+        assert_eq!(named("report=out.csv"), Some(("report", "out.csv")));
+        assert_eq!(named("warehouse/dt=2013-01-01/"), None);
+        assert_eq!(named("delays=warehouse/dt={date}/"), Some(("delays", "warehouse/dt={date}/")));
+        assert_eq!(named("out.csv"), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Commands that tend a home: make it, settle it, tidy it, publish an earlier version.
+
+use crate::args::{GcArgs, RecoverArgs, RollbackArgs, StoreCommand};
+use crate::context::Context;
+use crate::output::{self, Loudness};
+use refrain::core::{Generation, Window};
+use refrain::recover::Finding;
+use refrain::report::{exit_code, outcome_of};
+use refrain::{Boundary, Error, Home, Outside, Result, store};
+
+/// `refrain init`
+pub(crate) fn init(context: &Context) -> Result<()> {
+    let directory = context.home.clone().unwrap_or_else(|| context.directory.clone());
+    let made = Home::make(&directory)?;
+    Boundary::with(Home::find(Some(&directory), &directory)?, Outside::default())?;
+    if context.loudness < Loudness::Normal {
+        return Ok(());
+    }
+    if made.is_empty() {
+        output::say(&format!("{} is a home already; nothing changed", directory.display()));
+        return Ok(());
+    }
+    for path in made {
+        output::say(&format!("made {}", path.display()));
+    }
+    output::say("next: refrain run NAME --date 2025-03-24 --out 'reports/{date}.csv' -- sh -c 'date > $REFRAIN_OUT'");
+    Ok(())
+}
+
+/// `refrain rollback`
+pub(crate) fn rollback(context: &Context, args: &RollbackArgs) -> Result<u8> {
+    let boundary = context.boundary()?;
+    let key = context.key(&boundary, &args.task, &args.partition)?;
+    let conclusion = boundary.rollback(&key, args.to.map(Generation::new))?;
+    output::conclusion(&conclusion, context.loudness);
+    Ok(conclusion.report.exit_code)
+}
+
+/// `refrain recover`
+pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
+    let boundary = context.boundary()?;
+    let task = args.task.as_deref().map(str::parse).transpose()?;
+    let recovered = boundary.recover(task.as_ref())?;
+    if recovered.is_empty() && context.loudness == Loudness::Normal {
+        output::say("nothing to recover: the end of every attempt is known");
+    }
+    let mut code = exit_code::PUBLISHED;
+    for one in recovered {
+        let line = match &one.finding {
+            Finding::Published => "published; whatever was still to follow is finished",
+            Finding::NothingPublished => "nothing of the attempts was published, and nothing will be",
+            Finding::Running(who) => {
+                output::say(&format!("{}: still being run by {who}", one.key));
+                continue;
+            }
+            Finding::Failed(error) => {
+                output::say(&format!("{}: cannot be settled", one.key));
+                output::failure(error, Window::Unknown);
+                code = code.max(outcome_of(error.kind).1);
+                continue;
+            }
+        };
+        output::say(&format!("{}: {line}", one.key));
+    }
+    Ok(code)
+}
+
+/// `refrain gc`
+pub(crate) fn gc(context: &Context, args: &GcArgs) -> Result<()> {
+    let boundary = context.boundary()?;
+    let collected = boundary.collect(args.dry_run)?;
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    for place in collected.staging.iter().chain(&collected.pins).chain(&collected.versions) {
+        output::data(&format!("{verb} {place}"));
+    }
+    if context.loudness >= Loudness::Notes {
+        for line in &collected.kept {
+            output::say(&format!("kept {line}"));
+        }
+    }
+    if context.loudness == Loudness::Normal {
+        output::say(&format!(
+            "gc: {verb} {} staging, {} pinned inputs, {} versions, {} log entries",
+            collected.staging.len(),
+            collected.pins.len(),
+            collected.versions.len(),
+            collected.attempts
+        ));
+    }
+    Ok(())
+}
+
+/// `refrain store …`
+pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
+    let home = context.find_home()?;
+    let identity = match command {
+        StoreCommand::Init { replaces } => {
+            let replaces = replaces
+                .iter()
+                .map(|text| {
+                    text.parse().map_err(|error| {
+                        Error::invalid(format!("`{text}` is not the id of a store")).because(error)
+                    })
+                })
+                .collect::<Result<_>>()?;
+            store::make(&home, replaces)?
+        }
+        StoreCommand::Restored => store::restored(&home)?,
+        StoreCommand::Show => store::identity(&home)?,
+    };
+    output::data(&format!("store {}", identity.store_id));
+    for ancestor in identity.ancestors {
+        output::data(&format!("replaces {ancestor}"));
+    }
+    Ok(())
+}

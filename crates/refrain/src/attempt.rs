@@ -1,0 +1,262 @@
+//! An attempt that is open: it has the lease, its slots are claimed, its inputs are pinned, and it may write.
+
+use crate::clock::Stopwatch;
+use crate::driver::{Driver, Failure, Pause};
+use crate::process::{Event, EventReceiver, EventSender};
+use crate::report::Conclusion;
+use refrain_core::{
+    Adopt, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Publication, Result, RunRecord,
+    Sealed, Staging, StagingId,
+};
+use std::path::PathBuf;
+
+/// One attempt, between its lease and its commit. Dropping it publishes nothing (FS-10): only
+/// [`Attempt::publish`] does.
+pub struct Attempt<'b> {
+    pub(crate) inner: Option<Inner<'b>>,
+}
+
+impl std::fmt::Debug for Attempt<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attempt").field("id", &self.inner.as_ref().map(|inner| inner.driver.id)).finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Inner<'b> {
+    pub(crate) driver: Driver<'b>,
+    pub(crate) run: RunRecord,
+    pub(crate) outputs: Vec<OpenOutput>,
+    /// Names and places of the pinned inputs.
+    pub(crate) inputs: Vec<(String, String)>,
+    /// What the output is made from, when it is not what the plan says.
+    pub(crate) made_from: Option<Fingerprint>,
+    pub(crate) sender: EventSender,
+    pub(crate) events: EventReceiver,
+}
+
+/// One output that is being written.
+pub(crate) struct OpenOutput {
+    pub(crate) name: String,
+    pub(crate) staging: Staging<Open>,
+}
+
+impl<'b> Attempt<'b> {
+    /// Makes sure that a publication can succeed, then makes the staging places.
+    pub(crate) fn open(
+        driver: Driver<'b>,
+        run: RunRecord,
+        sender: EventSender,
+        events: EventReceiver,
+    ) -> Result<Self, Box<Conclusion>> {
+        let mut inner = Inner { driver, run, outputs: Vec::new(), inputs: Vec::new(), made_from: None, sender, events };
+        if let Err(error) = inner.prepare() {
+            return Err(Box::new(inner.abandon(error.into())));
+        }
+        Ok(Self { inner: Some(inner) })
+    }
+
+    /// This attempt's identity.
+    pub fn id(&self) -> Option<AttemptId> {
+        self.inner.as_ref().map(|inner| inner.driver.id)
+    }
+
+    /// Where to write an output: a file that is not there yet, or a directory that is.
+    ///
+    /// # Errors
+    /// `invalid` when the task declares no such output.
+    pub fn output(&self, name: &str) -> Result<PathBuf> {
+        let found = self.inner.iter().flat_map(|inner| &inner.outputs).find(|output| output.name == name);
+        found
+            .map(|output| output.staging.path())
+            .ok_or_else(|| Error::invalid(format!("the task declares no output `{name}`")))
+    }
+
+    /// Where to read an input.
+    ///
+    /// # Errors
+    /// `invalid` when the task declares no such input.
+    pub fn input(&self, name: &str) -> Result<PathBuf> {
+        let found = self.inner.iter().flat_map(|inner| &inner.inputs).find(|(input, _)| input == name);
+        found
+            .map(|(_, place)| PathBuf::from(place))
+            .ok_or_else(|| Error::invalid(format!("the task declares no input `{name}`")))
+    }
+
+    /// Seals what was written and publishes it: all outputs, decided by one commit.
+    ///
+    /// # Crash safety
+    /// Before the commit of the first output nothing is published; after it everything is: whoever comes next for
+    /// the key publishes the other outputs from what was sealed.
+    pub fn publish(mut self) -> Conclusion {
+        match self.inner.take() {
+            Some(inner) => inner.publish(),
+            None => unreachable_conclusion(),
+        }
+    }
+
+    /// Ends the attempt without publishing; the error says why.
+    pub fn abandon(mut self, error: Error) -> Conclusion {
+        match self.inner.take() {
+            Some(inner) => inner.abandon(error.into()),
+            None => unreachable_conclusion(),
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            let error = Error::new(ErrorKind::TaskFailed, "the attempt was dropped before it published");
+            drop(inner.abandon(error.into()));
+        }
+    }
+}
+
+/// `publish` and `abandon` consume the attempt, so its inside is there whenever they run.
+fn unreachable_conclusion() -> Conclusion {
+    let error = Error::new(ErrorKind::Internal, "the attempt is over");
+    Conclusion {
+        report: crate::report::Report::of_error("", "", jiff::Timestamp::UNIX_EPOCH, &error),
+        notes: Vec::new(),
+        error: Some(error),
+    }
+}
+
+impl Inner<'_> {
+    fn prepare(&mut self) -> Result<()> {
+        let boundary = self.driver.boundary;
+        let adopt = if self.driver.options.adopt { Adopt::Foreign } else { Adopt::Never };
+        for output in &self.run.outputs {
+            let sink = boundary.sinks.of(&output.slot)?;
+            sink.preflight(&output.slot, adopt)?;
+            let condition = sink.condition(&output.slot, self.driver.machine.heads().get(&output.slot))?;
+            if let (Condition::Foreign(what), Adopt::Never) = (&condition, adopt) {
+                let at = boundary.locate(&output.slot);
+                return Err(Error::refused(format!("{at} exists and was not published by refrain: {what}"))
+                    .hint("move it away, or publish over it with `--adopt` (it is kept as version 0)"));
+            }
+        }
+        for pin in &self.run.inputs {
+            self.inputs.push((pin.name.clone(), boundary.inputs.open(pin)?));
+        }
+        let holder = self
+            .driver
+            .machine
+            .holder()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "an attempt without a lease cannot stage"))?;
+        let id = StagingId { holder, generation: self.run.generation, slots: self.run.slots().cloned().collect() };
+        for output in &self.run.outputs {
+            let staging = boundary.sinks.of(&output.slot)?.stage(&output.slot, &id)?;
+            tracing::info!(rule = "5.7", output = %output.name, place = %staging.place, "staging");
+            self.outputs.push(OpenOutput { name: output.name.clone(), staging });
+        }
+        self.driver.reach(CrashPoint::BeforeTask);
+        self.driver.report.timings_us.prepare = self.driver.watch.micros();
+        Ok(())
+    }
+
+    /// 5.8 to 5.10.
+    pub(crate) fn publish(mut self) -> Conclusion {
+        match self.seal() {
+            Ok(publication) => {
+                self.driver.reach(CrashPoint::BeforeCommit);
+                self.driver.sealed = Some(publication.clone());
+                self.driver.machine.executed(publication);
+                self.end()
+            }
+            Err(error) => self.abandon(error.into()),
+        }
+    }
+
+    pub(crate) fn abandon(mut self, failure: Failure) -> Conclusion {
+        self.driver.fail(failure);
+        self.discard();
+        self.end()
+    }
+
+    /// The lease was taken by another while this attempt worked.
+    pub(crate) fn lease_lost(mut self) -> Conclusion {
+        self.driver.machine.lease_lost();
+        self.discard();
+        self.end()
+    }
+
+    fn end(mut self) -> Conclusion {
+        let Pause::End = self.driver.drive(&self.sender, &self.events) else {
+            self.driver.fail(Error::new(ErrorKind::Internal, "the attempt was asked to run again").into());
+            return self.driver.into_conclusion();
+        };
+        self.driver.into_conclusion()
+    }
+
+    /// 7.3: nothing was sent, so the attempt's own staging may go.
+    fn discard(&mut self) {
+        for output in self.outputs.drain(..) {
+            let slot = output.staging.slot.clone();
+            let staged = refrain_core::Staged {
+                place: output.staging.place.clone(),
+                owner: Some((slot.clone(), output.staging.id.clone())),
+            };
+            let discarded = self.driver.boundary.sinks.of(&slot).and_then(|sink| sink.discard(&staged));
+            if let Err(error) = discarded {
+                tracing::warn!(rule = "7.3", %slot, %error, "staging could not be removed");
+            }
+        }
+    }
+
+    /// 5.8
+    fn seal(&mut self) -> Result<Publication> {
+        if matches!(self.events.try_next(), Some(Event::LeaseLost)) {
+            return Err(Error::new(ErrorKind::Fenced, "the lease was lost while the output was written"));
+        }
+        let watch = Stopwatch::start();
+        for pin in &self.run.inputs {
+            self.driver.boundary.inputs.verify(pin)?;
+        }
+        let mut data = Vec::new();
+        let mut sealed = Vec::new();
+        for output in std::mem::take(&mut self.outputs) {
+            let guards = self.guards(&output.name);
+            let sink = self.driver.boundary.sinks.of(&output.staging.slot)?;
+            let staging: Staging<Sealed> = sink.seal(output.staging, &guards).map_err(|error| error.within(format!("output `{}`", output.name)))?;
+            tracing::info!(rule = "5.8", output = %output.name, "sealed");
+            self.driver.reach(CrashPoint::AfterSeal);
+            sealed.push(staging);
+        }
+        for staging in sealed {
+            data.extend(staging.into_data());
+        }
+        let versions = self.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
+        let fingerprint = match self.made_from.take() {
+            Some(fingerprint) => fingerprint,
+            None => self.driver.plan.fingerprint(versions)?,
+        };
+        self.driver.report.timings_us.seal = watch.micros();
+        Ok(Publication {
+            run: self.run.clone(),
+            attempt: self.driver.id,
+            data,
+            fingerprint,
+            sealed_at: self.driver.boundary.now(),
+        })
+    }
+
+    fn guards(&self, name: &str) -> Guards {
+        let spec = self.driver.plan.outputs.iter().find(|output| output.spec.name == name).map(|output| &output.spec);
+        let provenance = serde_json::json!({
+            "task": self.driver.plan.key.task,
+            "partition": self.driver.plan.key.partition,
+            "generation": self.run.generation,
+            "run": self.run.run_id,
+            "attempt": self.driver.id,
+            "output": name,
+            "home": self.driver.boundary.home.directory.display().to_string(),
+        });
+        Guards {
+            allow_empty: self.driver.options.allow_empty || spec.is_some_and(|spec| spec.allow_empty),
+            min_bytes: spec.and_then(|spec| spec.min_bytes),
+            min_files: spec.and_then(|spec| spec.min_files),
+            provenance: provenance.to_string(),
+        }
+    }
+}

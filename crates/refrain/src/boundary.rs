@@ -1,0 +1,174 @@
+//! The boundary around a task: opens a home and begins attempts.
+
+use crate::attempt::Attempt;
+use crate::clock::{Stopwatch, SystemClock};
+use crate::driver::{Driver, Pause};
+use crate::home::Home;
+use crate::peek::{Peek, peek};
+use crate::plan::Plan;
+use crate::process::{EventReceiver, EventSender, ProcessIdentity, channel};
+use crate::report::Conclusion;
+use crate::sinks::Sinks;
+use crate::store;
+use crate::task::Task;
+use refrain_core::{Clock, CrashProbe, Error, Goal, NoProbe, Partition, Result, SlotAddress, StateStore};
+use refrain_input::LocalInput;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A home with its store and sinks, from which attempts begin.
+#[derive(Debug)]
+pub struct Boundary {
+    pub(crate) home: Home,
+    pub(crate) store: Arc<dyn StateStore>,
+    pub(crate) sinks: Sinks,
+    pub(crate) inputs: LocalInput,
+    pub(crate) outside: Outside,
+    pub(crate) process: String,
+}
+
+/// What a boundary takes from the world, so that a test can give it another.
+#[derive(Clone)]
+pub struct Outside {
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Told of every crash point.
+    pub probe: Arc<dyn CrashProbe>,
+    /// This program starts child processes only through Refrain: orphans that hide their origin are the task's.
+    pub sole_parent: bool,
+}
+
+impl Default for Outside {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), probe: Arc::new(NoProbe), sole_parent: false }
+    }
+}
+
+impl std::fmt::Debug for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outside").field("sole_parent", &self.sole_parent).finish_non_exhaustive()
+    }
+}
+
+/// How a call treats what it finds.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What to do when the key is published already.
+    pub repeat: Repeat,
+    /// How long to wait for another attempt's lease; nothing: not at all.
+    pub wait: Option<Duration>,
+    /// Whether something at the target that Refrain did not publish may be replaced (it is kept as version 0).
+    pub adopt: bool,
+    /// Whether an empty output may be published.
+    pub allow_empty: bool,
+}
+
+/// What to do when the key is published already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repeat {
+    /// Nothing.
+    #[default]
+    Never,
+    /// Run again if the command, the code, the parameters or the inputs changed.
+    IfChanged,
+    /// Run again.
+    Always,
+}
+
+/// How [`Boundary::begin`] ended.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "made once per run and taken apart at once")]
+pub enum Begun<'b> {
+    /// The key is leased, its slots are claimed, its inputs pinned: write to the staging places.
+    Attempt(Attempt<'b>),
+    /// There is nothing to do, or it cannot be done.
+    Ended(Conclusion),
+}
+
+impl Boundary {
+    /// Opens the home at `home`.
+    ///
+    /// # Errors
+    /// `invalid` when there is no home or its configuration is wrong; `corrupt`, `unsupported` or `unavailable`
+    /// when its state cannot be used.
+    ///
+    /// # Crash safety
+    /// Makes the state of a home that has only its `refrain.toml` yet; complete or absent.
+    pub fn open(home: impl AsRef<Path>) -> Result<Self> {
+        let home = home.as_ref();
+        Self::with(Home::find(Some(home), home)?, Outside::default())
+    }
+
+    /// Opens a home that was found, with the given world around it.
+    pub fn with(home: Home, outside: Outside) -> Result<Self> {
+        let store = store::open(&home, &outside.clock)?;
+        let sinks = Sinks::open(&home, &outside.probe)?;
+        let inputs = LocalInput::new(home.state());
+        let identity =
+            ProcessIdentity::of_self().map_err(|error| Error::io("cannot read this process's identity", error))?;
+        let process = serde_json::to_string(&identity)
+            .map_err(|error| Error::new(refrain_core::ErrorKind::Internal, "cannot write this process's identity").because(error))?;
+        Ok(Self { home, store, sinks, inputs, outside, process })
+    }
+
+    /// The home.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The sinks.
+    pub fn sinks(&self) -> &Sinks {
+        &self.sinks
+    }
+
+    /// The state store.
+    pub fn store(&self) -> &dyn StateStore {
+        self.store.as_ref()
+    }
+
+    /// The wall clock.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.outside.clock.now()
+    }
+
+    /// Begins an attempt whose output this program writes itself.
+    ///
+    /// # Errors
+    /// `invalid` for a partition or location that cannot be used, before anything is leased. Everything later is
+    /// told by [`Begun::Ended`].
+    pub fn begin(&self, task: &Task, partition: &Partition, options: &Options) -> Result<Begun<'_>> {
+        let (sender, receiver) = channel();
+        self.begin_with(task, partition, options, sender, receiver)
+    }
+
+    pub(crate) fn begin_with(
+        &self,
+        task: &Task,
+        partition: &Partition,
+        options: &Options,
+        sender: EventSender,
+        receiver: EventReceiver,
+    ) -> Result<Begun<'_>> {
+        let watch = Stopwatch::start();
+        let plan = Plan::new(task, partition, &self.sinks)?;
+        let (want, notes) = match peek(self, &plan, options)? {
+            Peek::Ended(conclusion) => return Ok(Begun::Ended(*conclusion)),
+            Peek::Go { want, notes } => (want, notes),
+        };
+        let mut driver = Driver::new(self, plan, options.clone(), Goal::Publish, want, watch);
+        driver.notes = notes;
+        Ok(match driver.drive(&sender, &receiver) {
+            Pause::End => Begun::Ended(driver.into_conclusion()),
+            Pause::Execute(run) => match Attempt::open(driver, run, sender, receiver) {
+                Ok(attempt) => Begun::Attempt(attempt),
+                Err(conclusion) => Begun::Ended(*conclusion),
+            },
+        })
+    }
+
+    /// Where readers find what is published at the slot.
+    pub fn locate(&self, slot: &SlotAddress) -> String {
+        self.sinks.of(slot).map_or_else(|_| slot.to_string(), |sink| sink.location(slot))
+    }
+}

@@ -1,0 +1,224 @@
+//! Runs a task's command inside the boundary.
+
+use crate::attempt::{Attempt, Inner};
+use crate::boundary::{Begun, Boundary, Options};
+use crate::clock::Stopwatch;
+use crate::driver::{Failure, stopped_by};
+use crate::environment::environment;
+use crate::process::{
+    CommandSpec, Ended, Event, EventReceiver, EventSender, Leftover, Program, SpawnError, StdoutTarget, TaskExit, Why,
+    spawn, supervise,
+};
+use crate::report::{Conclusion, TaskExitReport, exit_code};
+use crate::task::{CommandLine, Task};
+use refrain_core::{CrashPoint, Error, ErrorKind, Partition, Result};
+use std::fs::File;
+
+/// Where the command's standard output goes when it is no output of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdout {
+    /// To this program's own.
+    Inherit,
+    /// To this program's stderr: stdout carries the report.
+    Stderr,
+}
+
+impl Boundary {
+    /// Runs the task's command for one partition and publishes what it wrote.
+    ///
+    /// Signals and other events that should end the command come in through `events`; `sender` is the other end of
+    /// the same channel.
+    ///
+    /// # Errors
+    /// As [`Boundary::begin`].
+    pub fn run(
+        &self,
+        task: &Task,
+        partition: &Partition,
+        options: &Options,
+        stdout: Stdout,
+        (sender, events): (EventSender, EventReceiver),
+    ) -> Result<Conclusion> {
+        let Some(command) = task.command.clone() else {
+            return Err(Error::invalid(format!("the task `{}` has no command", task.name)).hint(format!(
+                "add `command = \"…\"` to [task.{0}], or give one: refrain run {0} … -- COMMAND",
+                task.name
+            )));
+        };
+        if task.outputs.is_empty() {
+            return Err(Error::invalid(format!("the task `{}` has no output", task.name))
+                .hint(format!("say what it publishes: refrain run {} --out FILE … -- COMMAND", task.name)));
+        }
+        Ok(match self.begin_with(task, partition, options, sender, events)? {
+            Begun::Ended(conclusion) => conclusion,
+            Begun::Attempt(attempt) => execute(attempt, command, stdout),
+        })
+    }
+}
+
+/// 5.7 and 5.8: the command, then the checks, then the publication.
+fn execute(mut attempt: Attempt<'_>, command: CommandLine, stdout: Stdout) -> Conclusion {
+    let Some(mut inner) = attempt.inner.take() else {
+        return attempt.publish();
+    };
+    if let Some(Event::Signal(signal)) = inner.events.try_next() {
+        return inner.abandon(stopped_by(signal));
+    }
+    let watch = Stopwatch::start();
+    let ended = match start(&mut inner, command, stdout) {
+        Ok(ended) => ended,
+        Err(failure) => return inner.abandon(failure),
+    };
+    inner.driver.report.timings_us.task = watch.micros();
+    inner.driver.report.task_exit = Some(match ended.exit {
+        TaskExit::Code(code) => TaskExitReport::Code(code),
+        TaskExit::Signal(signal) => TaskExitReport::Signal(signal),
+    });
+    inner.driver.reach(CrashPoint::AfterTask);
+    note_leftovers(&mut inner, &ended.leftovers);
+    if ended.why == Why::LeaseLost {
+        return inner.lease_lost();
+    }
+    if let Some(failure) = failure_of(&inner, &ended) {
+        return inner.abandon(failure);
+    }
+    if let Err(failure) = checks(&mut inner) {
+        return inner.abandon(failure);
+    }
+    inner.publish()
+}
+
+fn start(inner: &mut Inner<'_>, command: CommandLine, stdout: Stdout) -> Result<Ended, Failure> {
+    let target = stdout_target(inner, stdout)?;
+    let program = match command {
+        CommandLine::Shell(line) => Program::Shell(line),
+        CommandLine::Argv(words) => Program::Argv(words),
+    };
+    let task = &inner.driver.plan.task;
+    let mut spec = CommandSpec::new(program, &task.directory, inner.driver.id.to_string());
+    spec.env = environment(inner);
+    spec.stdout = target;
+    spec.timeout = task.timeout;
+    spec.grace = task.grace;
+    spec.sole_parent = inner.driver.boundary.outside.sole_parent;
+    supervised(inner, spec)
+}
+
+fn supervised(inner: &mut Inner<'_>, spec: CommandSpec) -> Result<Ended, Failure> {
+    let running = spawn(spec).map_err(spawn_failure)?;
+    inner.driver.notes.extend(running.warnings().iter().map(ToString::to_string));
+    supervise(running, &inner.events).map_err(|error| Error::io("cannot watch the command", error).into())
+}
+
+fn stdout_target(inner: &Inner<'_>, stdout: Stdout) -> Result<StdoutTarget, Failure> {
+    let captured = inner.driver.plan.outputs.iter().find(|output| output.spec.stdout);
+    let Some(captured) = captured else {
+        return Ok(match stdout {
+            Stdout::Inherit => StdoutTarget::Inherit,
+            Stdout::Stderr => StdoutTarget::Stderr,
+        });
+    };
+    let Some(output) = inner.outputs.iter().find(|output| output.name == captured.spec.name) else {
+        return Err(Error::new(ErrorKind::Internal, "the output of --stdout has no staging place").into());
+    };
+    let path = output.staging.path();
+    let file = File::create(&path).map_err(|error| Error::io(format!("cannot create `{}`", path.display()), error))?;
+    Ok(StdoutTarget::File(file))
+}
+
+fn spawn_failure(error: SpawnError) -> Failure {
+    let exit_code = error.exit_code();
+    let kind = if exit_code == exit_code::FAILED { ErrorKind::Internal } else { ErrorKind::Invalid };
+    Failure { error: Error::new(kind, error.to_string()), exit_code: Some(exit_code) }
+}
+
+fn note_leftovers(inner: &mut Inner<'_>, leftovers: &[Leftover]) {
+    for process in leftovers {
+        inner
+            .driver
+            .notes
+            .push(format!("ended a process that the command left behind: {} (pid {})", process.command, process.pid));
+    }
+}
+
+/// Why the command's end forbids a publication, if it does.
+fn failure_of(inner: &Inner<'_>, ended: &Ended) -> Option<Failure> {
+    let key = &inner.driver.plan.key;
+    let failed = |kind, message: String, exit_code| Some(Failure { error: Error::new(kind, message), exit_code });
+    if ended.why == Why::TimedOut {
+        let limit = inner.driver.plan.task.timeout.map(refrain_core::format_duration).unwrap_or_default();
+        return failed(ErrorKind::TimedOut, format!("the command of `{key}` ran longer than its time limit of {limit}"), None);
+    }
+    if let Why::Signalled(signal) = ended.why {
+        let code = u8::try_from(128 + signal).ok();
+        return failed(ErrorKind::TaskFailed, format!("the command of `{key}` was ended because refrain got {}", name_of(signal)), code);
+    }
+    match ended.exit {
+        TaskExit::Code(0) => {}
+        TaskExit::Code(code) => {
+            let message = format!("the command of `{key}` failed with exit code {code}");
+            return failed(ErrorKind::TaskFailed, message, u8::try_from(code).ok());
+        }
+        TaskExit::Signal(signal) => {
+            let message = format!("the command of `{key}` was ended by {}", name_of(signal));
+            return failed(ErrorKind::TaskFailed, message, u8::try_from(128 + signal).ok());
+        }
+    }
+    if let Some(survivor) = ended.survivors.first() {
+        let message = format!(
+            "a process of the command cannot be ended and may still write: {} (pid {})",
+            survivor.command, survivor.pid
+        );
+        return failed(ErrorKind::Guard, message, None);
+    }
+    None
+}
+
+fn name_of(signal: i32) -> String {
+    match signal {
+        1 => "SIGHUP".to_owned(),
+        2 => "SIGINT".to_owned(),
+        3 => "SIGQUIT".to_owned(),
+        6 => "SIGABRT".to_owned(),
+        9 => "SIGKILL".to_owned(),
+        11 => "SIGSEGV".to_owned(),
+        13 => "SIGPIPE".to_owned(),
+        15 => "SIGTERM".to_owned(),
+        other => format!("signal {other}"),
+    }
+}
+
+/// The declared checks, on the staged outputs, before they are sealed.
+fn checks(inner: &mut Inner<'_>) -> Result<(), Failure> {
+    let checks: Vec<_> = inner
+        .driver
+        .plan
+        .outputs
+        .iter()
+        .filter_map(|output| Some((output.spec.name.clone(), output.spec.check.clone()?)))
+        .collect();
+    for (name, line) in checks {
+        let Some(output) = inner.outputs.iter().find(|output| output.name == name) else { continue };
+        let place = output.staging.place.clone();
+        let task = &inner.driver.plan.task;
+        let mut spec = CommandSpec::new(Program::Shell(line.clone()), &task.directory, inner.driver.id.to_string());
+        spec.env = environment(inner);
+        spec.env.push(("REFRAIN_CHECK".into(), place.into()));
+        spec.stdout = StdoutTarget::Stderr;
+        spec.timeout = task.timeout;
+        spec.grace = task.grace;
+        spec.sole_parent = inner.driver.boundary.outside.sole_parent;
+        let ended = supervised(inner, spec)?;
+        if ended.why == Why::Exited && ended.exit != TaskExit::Code(0) {
+            let how = match ended.exit {
+                TaskExit::Code(code) => format!("failed with exit code {code}"),
+                TaskExit::Signal(signal) => format!("was ended by {}", name_of(signal)),
+            };
+            return Err(Error::guard(format!("output `{name}`: its check {how}: {line}")).into());
+        }
+        if let Some(failure) = failure_of(inner, &ended) {
+            return Err(failure);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Turns the answer of an attempt into what the caller is told: outcome, window, exit code, message, next command.
+
+use crate::boundary::Boundary;
+use crate::driver::{Driver, Other};
+use crate::peek::{already_published, changes, partition_flag};
+use crate::process::ProcessIdentity;
+use crate::report::{Conclusion, ErrorReport, Report, exit_code, outcome_of};
+use refrain_core::{
+    Answer, AttemptFilter, Cause, Doubt, Error, ErrorKind, Head, Lease, Outcome, Publication, Refusal, SlotAddress,
+    Window,
+};
+
+/// The conclusion of an attempt.
+pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
+    if let Answer::AlreadyPublished(publication) = answer {
+        return repeated(driver, publication);
+    }
+    if *answer == Answer::NotPublished(Cause::Settled) {
+        driver.report.exit_code = exit_code::PUBLISHED;
+        return close(driver, None);
+    }
+    let failure = driver.failure.take();
+    let code = failure.as_ref().and_then(|failure| failure.exit_code);
+    let error = error_of(driver, answer, failure.map(|failure| failure.error));
+    let report = &mut driver.report;
+    match &error {
+        None => {
+            report.outcome = Outcome::Published;
+            report.exit_code = exit_code::PUBLISHED;
+            report.window = Window::Published;
+        }
+        Some(error) => report.fail(error),
+    }
+    match answer {
+        Answer::Published | Answer::Decided => report.window = Window::Published,
+        Answer::Unknown(_) => report.window = Window::Unknown,
+        _ => {}
+    }
+    match answer {
+        Answer::Decided => (report.outcome, report.exit_code) = (Outcome::Decided, exit_code::DECIDED),
+        Answer::Superseded => report.outcome = Outcome::Superseded,
+        Answer::Unknown(_) => (report.outcome, report.exit_code) = (Outcome::Unknown, exit_code::UNKNOWN),
+        _ => {}
+    }
+    if let Some(code) = code {
+        report.exit_code = code;
+    }
+    if matches!(report.window, Window::Published | Window::Unknown)
+        && let Some(publication) = &driver.sealed
+    {
+        let boundary = driver.boundary;
+        report.show(publication, |data| boundary.locate(&data.slot));
+    }
+    close(driver, error)
+}
+
+fn close(driver: &mut Driver<'_>, error: Option<Error>) -> Conclusion {
+    let report = &mut driver.report;
+    report.finished_at = driver.boundary.now();
+    report.duration_ms = driver.watch.micros() / 1000;
+    Conclusion { report: report.clone(), notes: std::mem::take(&mut driver.notes), error }
+}
+
+/// 5.6: somebody published it while this attempt was on its way.
+fn repeated(driver: &mut Driver<'_>, publication: &Publication) -> Conclusion {
+    let mut changed = changes(driver.boundary, &driver.plan, publication).unwrap_or_default();
+    if driver.options.repeat != crate::boundary::Repeat::Never {
+        changed.clear();
+    }
+    let mut conclusion = already_published(driver.boundary, &driver.plan, publication, &changed);
+    conclusion.report.token = driver.report.token;
+    conclusion.report.started_at = driver.report.started_at;
+    conclusion.report.duration_ms = driver.watch.micros() / 1000;
+    conclusion.notes.splice(0..0, std::mem::take(&mut driver.notes));
+    conclusion
+}
+
+fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Option<Error> {
+    let key = &driver.plan.key;
+    let again = || format!("refrain run {}{}", key.task, partition_flag(&driver.plan));
+    let failed = |fallback: &str| failure_or(failure, fallback);
+    Some(match answer {
+        Answer::Published | Answer::AlreadyPublished(_) => return None,
+        Answer::Decided => Error::new(
+            ErrorKind::Unavailable,
+            format!("`{key}` is published at its first output, and another output is still to follow"),
+        )
+        .hint(format!("to finish it: {}", again()))
+        .because(failed("the attempt stopped in between")),
+        Answer::Superseded => Error::new(ErrorKind::Conflict, format!("a later generation of `{key}` was published meanwhile"))
+            .hint(format!("to see it: refrain log {}{}", key.task, partition_flag(&driver.plan))),
+        Answer::NotPublished(Cause::Held) => held(driver),
+        Answer::NotPublished(Cause::Fenced) => fenced(driver, failure_take(failed("")), again()),
+        Answer::NotPublished(_) => failed("the attempt ended before its commit"),
+        Answer::Unknown(Doubt::AnswerLost) => Error::new(ErrorKind::Unknown, format!("the answer of the commit of `{key}` was lost"))
+            .hint(format!("to settle it: refrain recover {}", key.task))
+            .because(failed("no definite answer came")),
+        Answer::Unknown(Doubt::SlotRecreated) => Error::new(
+            ErrorKind::Unknown,
+            format!("the slot of `{key}` was removed and made again while it was being published"),
+        )
+        .hint(format!("to settle it: refrain recover {}", key.task)),
+        Answer::Refused(refusal) => refused(driver, refusal),
+    })
+}
+
+fn failure_or(failure: Option<Error>, fallback: &str) -> Error {
+    failure.unwrap_or_else(|| Error::new(ErrorKind::Internal, fallback))
+}
+
+/// The failure, unless it is only the empty fallback.
+fn failure_take(error: Error) -> Option<Error> {
+    (!error.message.is_empty()).then_some(error)
+}
+
+fn held(driver: &Driver<'_>) -> Error {
+    let key = &driver.plan.key;
+    let error = match &driver.other {
+        Some(Other::Lease(lease)) => {
+            Error::new(ErrorKind::Held, format!("`{key}` is being run by {}", describe(driver.boundary, lease)))
+        }
+        _ => Error::new(ErrorKind::Held, format!("`{key}` is being run by another attempt")),
+    };
+    error.hint(format!("to wait for it: refrain run {}{} --wait", key.task, partition_flag(&driver.plan)))
+}
+
+/// Who, where, since when.
+pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
+    let place = serde_json::from_str::<ProcessIdentity>(&lease.process)
+        .map(|process| format!("pid {} on {}", process.pid, process.hostname))
+        .unwrap_or_else(|_| "an unknown process".to_owned());
+    let filter = AttemptFilter { id_prefix: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+    let since = boundary.store.attempts(&filter).ok().and_then(|found| found.into_iter().next());
+    let since = since.map(|record| format!(", since {:.0}", record.started_at)).unwrap_or_default();
+    format!("attempt {} ({place}{since})", lease.attempt)
+}
+
+fn fenced(driver: &Driver<'_>, failure: Option<Error>, again: String) -> Error {
+    let key = &driver.plan.key;
+    let mine = driver.report.token.map(|token| format!(" (token {token})")).unwrap_or_default();
+    let by = match &driver.other {
+        Some(Other::Head(head)) => head.claim.as_ref().map(|claim| {
+            format!(": attempt {} (token {}) took over at the sink", claim.holder.attempt, claim.holder.token)
+        }),
+        _ => None,
+    };
+    let by = by.unwrap_or_else(|| ": another attempt took the lease".to_owned());
+    let error = Error::new(ErrorKind::Fenced, format!("this attempt of `{key}`{mine} was fenced{by}"))
+        .hint(format!("to see what stands: {again}"));
+    match failure {
+        Some(cause) => error.because(cause),
+        None => error,
+    }
+}
+
+fn refused(driver: &Driver<'_>, refusal: &Refusal) -> Error {
+    let key = &driver.plan.key;
+    let at = |slot: &SlotAddress| driver.boundary.locate(slot);
+    match refusal {
+        Refusal::Owner(slot, head) => not_the_owner(driver, slot, head),
+        Refusal::ForeignStore(slot, head) => {
+            let store = head.claim.as_ref().map(|claim| claim.holder.store_id.to_string()).unwrap_or_default();
+            Error::refused(format!(
+                "{} was claimed through the state store {store}, which this home's store does not replace",
+                at(slot)
+            ))
+            .hint(format!(
+                "if that store is lost, say so: refrain store init --replaces {store}; \
+                 if it is alive, use its home"
+            ))
+        }
+        Refusal::AnchorDamaged(slot) => Error::refused(format!(
+            "the record of the first output of `{key}` ({}) was removed or put back to an older state",
+            at(slot)
+        ))
+        .hint(format!("to publish all outputs afresh: refrain run {}{} --rerun --adopt", key.task, partition_flag(&driver.plan))),
+        Refusal::DataLost(slot) => Error::refused(format!(
+            "`{key}` is decided, but the sealed output for {} is gone or was changed",
+            at(slot)
+        ))
+        .hint(format!("to publish all outputs afresh: refrain run {}{} --rerun", key.task, partition_flag(&driver.plan))),
+    }
+}
+
+fn not_the_owner(driver: &Driver<'_>, slot: &SlotAddress, head: &Head) -> Error {
+    let key = &driver.plan.key;
+    let at = driver.boundary.locate(slot);
+    let error = Error::refused(format!("{at} belongs to `{}`; `{key}` may not replace it", head.owner));
+    if head.owner.task == key.task {
+        let placeholder = if driver.plan.partition.interval.is_some() { "{date}" } else { "{partition}" };
+        return error.hint(format!(
+            "two partitions cannot publish to one place: put {placeholder} into the output's path"
+        ));
+    }
+    error.hint("choose another place, or take it over on purpose with `--adopt`")
+}
+
+impl Report {
+    /// Fills in a failure.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        (self.outcome, self.exit_code) = outcome_of(error.kind);
+        self.error = Some(ErrorReport::of(error));
+    }
+}

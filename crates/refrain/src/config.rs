@@ -1,0 +1,96 @@
+//! `refrain.toml`: tasks, store, staging directories of other filesystems.
+//!
+//! The file names commands, so it is read only from where the user said, never from where data lies.
+
+mod expand;
+mod section;
+mod task;
+
+use crate::task::Task;
+use expand::expand;
+use refrain_core::{Error, Result, nearest};
+use section::Section;
+use std::io::ErrorKind::NotFound;
+use std::path::{Path, PathBuf};
+use toml::Table;
+
+/// The name of the file.
+pub const FILE_NAME: &str = "refrain.toml";
+
+/// What `refrain init` writes: a file whose every line is a comment.
+pub const TEMPLATE: &str = include_str!("config/template.toml");
+
+/// The file's content, checked.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The state store, as the file names it.
+    pub store: Option<String>,
+    /// Staging directories of filesystems other than the home's.
+    pub staging: Vec<PathBuf>,
+    /// The tasks, in the file's order.
+    pub tasks: Vec<Task>,
+}
+
+impl Config {
+    /// Reads the file of a home; a missing file is an empty configuration.
+    ///
+    /// # Errors
+    /// `invalid` with the place and the nearest known key; `internal` when the file cannot be read.
+    pub fn load(home: &Path) -> Result<Self> {
+        let path = home.join(FILE_NAME);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == NotFound => return Ok(Self::default()),
+            Err(error) => return Err(Error::io(format!("cannot read `{}`", path.display()), error)),
+        };
+        // The environment is read only for the names that the file asks for.
+        #[allow(clippy::disallowed_methods, reason = "the one place that fills in ${NAME}")]
+        let lookup = |name: &str| std::env::var(name).ok();
+        Self::parse(&text, home, &lookup)
+            .map_err(|error| error.within(format!("`{}`", path.display())))
+    }
+
+    /// Reads a configuration whose relative paths start at `home`.
+    pub fn parse(text: &str, home: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| Error::invalid(error.to_string().trim_end().to_owned()))?;
+        let mut root = Section::new("", table);
+        let store = root.text("store")?.map(|text| expand("store", &text, lookup)).transpose()?;
+        let staging = root
+            .texts("staging")?
+            .unwrap_or_default()
+            .iter()
+            .map(|text| Ok(home.join(expand("staging", text, lookup)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let mut tasks = Vec::new();
+        if let Some(section) = root.section("task")? {
+            for (name, value) in section.entries() {
+                let toml::Value::Table(table) = value else {
+                    return Err(Error::invalid(format!("`task.{name}` must be a table")));
+                };
+                tasks.push(task::read(&name, Section::new(format!("task.{name}"), table), home, lookup)?);
+            }
+        }
+        root.done()?;
+        Ok(Self { store, staging, tasks })
+    }
+
+    /// The task of this name.
+    ///
+    /// # Errors
+    /// `invalid` with the nearest known name.
+    pub fn task(&self, name: &str) -> Result<&Task> {
+        if let Some(task) = self.tasks.iter().find(|task| task.name.as_str() == name) {
+            return Ok(task);
+        }
+        let names = || self.tasks.iter().map(|task| task.name.as_str());
+        let error = Error::invalid(format!("there is no task `{name}` in {FILE_NAME}"));
+        Err(match nearest(name, names()) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None if self.tasks.is_empty() => error.hint(format!(
+                "add [task.{name}] to {FILE_NAME}, or give outputs and a command: \
+                 refrain run {name} --out FILE -- COMMAND"
+            )),
+            None => error.hint(format!("known tasks: {}", names().collect::<Vec<_>>().join(", "))),
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! One table of the file, taken apart key by key, so that what is left over is an unknown key.
+
+use refrain_core::{Error, Result, nearest, parse_duration};
+use std::time::Duration;
+use toml::{Table, Value};
+
+/// A table, its path for messages, and the keys that were asked for.
+pub(super) struct Section {
+    path: String,
+    table: Table,
+    known: Vec<String>,
+}
+
+impl Section {
+    pub(super) fn new(path: impl Into<String>, table: Table) -> Self {
+        Self { path: path.into(), table, known: Vec::new() }
+    }
+
+    /// The full name of a key of this section.
+    pub(super) fn name(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
+        self.known.push(key.to_owned());
+        self.table.remove(key)
+    }
+
+    pub(super) fn text(&mut self, key: &str) -> Result<Option<String>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.wrong(key, "a text", &other)),
+        }
+    }
+
+    pub(super) fn number(&mut self, key: &str) -> Result<Option<u64>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Integer(number)) if number >= 0 => Ok(Some(number.unsigned_abs())),
+            Some(other) => Err(self.wrong(key, "a whole number that is not negative", &other)),
+        }
+    }
+
+    pub(super) fn flag(&mut self, key: &str) -> Result<Option<bool>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Boolean(flag)) => Ok(Some(flag)),
+            Some(other) => Err(self.wrong(key, "true or false", &other)),
+        }
+    }
+
+    pub(super) fn duration(&mut self, key: &str) -> Result<Option<Duration>> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        let parsed = parse_duration(&text);
+        parsed.map(Some).map_err(|error| Error::invalid(format!("`{}`: {error}", self.name(key))))
+    }
+
+    pub(super) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Array(items)) => items
+                .into_iter()
+                .map(|item| match item {
+                    Value::String(text) => Ok(text),
+                    other => Err(self.wrong(key, "a list of texts", &other)),
+                })
+                .collect::<Result<Vec<_>>>()
+                .map(Some),
+            Some(other) => Err(self.wrong(key, "a list of texts", &other)),
+        }
+    }
+
+    pub(super) fn section(&mut self, key: &str) -> Result<Option<Section>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Table(table)) => Ok(Some(Section::new(self.name(key), table))),
+            Some(other) => Err(self.wrong(key, "a table", &other)),
+        }
+    }
+
+    /// The entries of a section whose keys are the user's own names.
+    pub(super) fn entries(self) -> impl Iterator<Item = (String, Value)> {
+        self.table.into_iter()
+    }
+
+    /// Refuses what nobody asked for.
+    pub(super) fn done(self) -> Result<()> {
+        let Some(unknown) = self.table.keys().next() else { return Ok(()) };
+        let known = self.known.iter().map(String::as_str);
+        let error = Error::invalid(format!("unknown key `{}`", self.name(unknown)));
+        Err(match nearest(unknown, known.clone()) {
+            Some(near) => error.hint(format!("did you mean `{}`?", self.name(near))),
+            None => error.hint(format!("known here: {}", known.map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", "))),
+        })
+    }
+
+    pub(super) fn wrong(&self, key: &str, wanted: &str, found: &Value) -> Error {
+        Error::invalid(format!("`{}` must be {wanted}, not {}", self.name(key), kind_of(found)))
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a text",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a table",
+    }
+}

@@ -1,0 +1,195 @@
+//! `[task.NAME]`.
+
+use super::expand::expand;
+use super::section::Section;
+use crate::task::{CommandLine, InputSpec, OnChange, OutputSpec, Task};
+use refrain_core::{Calendar, Error, ErrorKind, Grain, Keep, PartitionScheme, PinMode, Result};
+use std::path::Path;
+use toml::Value;
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Reads one task. Relative paths start at the home's directory.
+pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup<'_>) -> Result<Task> {
+    let partitions = partitions(&mut section)?;
+    let mut task = Task::new(name, partitions, home)?;
+    task.command = command(&mut section)?;
+    task.code = section.texts("code")?.unwrap_or_default();
+    if let Some(cwd) = section.text("cwd")? {
+        task.directory = home.join(expand(&section.name("cwd"), &cwd, lookup)?);
+    }
+    if let Some(inputs) = section.section("in")? {
+        for (input, value) in named(inputs) {
+            task.inputs.push(read_input(&input, value, lookup)?);
+        }
+    }
+    if let Some(outputs) = section.section("out")? {
+        for (output, value) in named(outputs) {
+            task.outputs.push(read_output(&output, value, lookup)?);
+        }
+    }
+    if let Some(params) = section.section("param")? {
+        for (param, value) in named(params) {
+            let text = match value {
+                Value::String(text) => text,
+                Value::Integer(number) => number.to_string(),
+                Value::Boolean(flag) => flag.to_string(),
+                _ => return Err(Error::invalid(format!("`{}` must be a text, a whole number or a truth value", param.path))),
+            };
+            task.params.insert(param.name, text);
+        }
+    }
+    task.on_change = on_change(&mut section)?;
+    if let Some(mut lease) = section.section("lease")? {
+        if let Some(ttl) = lease.duration("ttl")? {
+            task.lease_ttl = ttl;
+        }
+        lease.done()?;
+    }
+    if let Some(mut keep) = section.section("keep")? {
+        task.keep = Keep {
+            versions: keep.number("versions")?.map_or(Keep::default().versions, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+            grace: keep.duration("grace")?.unwrap_or(Keep::default().grace),
+        };
+        keep.done()?;
+    }
+    task.timeout = section.duration("timeout")?;
+    if let Some(grace) = section.duration("grace")? {
+        task.grace = grace;
+    }
+    task.inherit_locale = section.flag("inherit_locale")?.unwrap_or(false);
+    section.done()?;
+    check(task)
+}
+
+/// What holds for a task whatever the partition.
+fn check(task: Task) -> Result<Task> {
+    if task.outputs.is_empty() {
+        return Err(Error::invalid(format!("`task.{}` declares no output", task.name))
+            .hint(format!("add a line such as `out.report = \"reports/{{date}}.csv\"` to [task.{}]", task.name)));
+    }
+    for output in &task.outputs {
+        output
+            .location
+            .check(&task.partitions)
+            .map_err(|error| error.within(format!("`task.{}.out.{}`", task.name, output.name)))?;
+    }
+    Ok(task)
+}
+
+struct Entry {
+    name: String,
+    path: String,
+}
+
+fn named(section: Section) -> impl Iterator<Item = (Entry, Value)> {
+    let prefix = section.name("");
+    section.entries().map(move |(name, value)| {
+        let path = format!("{prefix}{name}");
+        (Entry { name, path }, value)
+    })
+}
+
+fn partitions(section: &mut Section) -> Result<PartitionScheme> {
+    let zone = section.text("timezone")?;
+    match section.take("partition") {
+        None => Ok(PartitionScheme::None),
+        Some(Value::String(text)) if text == "none" => Ok(PartitionScheme::None),
+        Some(Value::String(text)) => {
+            let grain: Grain = text
+                .parse()
+                .map_err(|error: Error| error.within(format!("`{}`", section.name("partition"))))?;
+            Ok(PartitionScheme::Dates(Calendar::new(grain, zone.as_deref().unwrap_or("UTC"))?))
+        }
+        Some(Value::Table(table)) => {
+            let mut values = Section::new(section.name("partition"), table);
+            let names = values.texts("values")?.ok_or_else(|| {
+                Error::invalid(format!("`{}` must be `{{ values = [\"…\"] }}`", section.name("partition")))
+            })?;
+            values.done()?;
+            PartitionScheme::values(names)
+        }
+        Some(other) => Err(section.wrong("partition", "a grain such as \"daily\", or { values = [..] }", &other)),
+    }
+}
+
+fn command(section: &mut Section) -> Result<Option<CommandLine>> {
+    match section.take("command") {
+        None => Ok(None),
+        Some(Value::String(line)) if !line.trim().is_empty() => Ok(Some(CommandLine::Shell(line))),
+        Some(Value::Array(words)) if !words.is_empty() => words
+            .into_iter()
+            .map(|word| match word {
+                Value::String(word) => Ok(word.into()),
+                other => Err(section.wrong("command", "a text or a list of texts", &other)),
+            })
+            .collect::<Result<Vec<_>>>()
+            .map(|words| Some(CommandLine::Argv(words))),
+        Some(other) => Err(section.wrong("command", "a text or a list of texts that is not empty", &other)),
+    }
+}
+
+fn on_change(section: &mut Section) -> Result<OnChange> {
+    match section.text("on_change")?.as_deref() {
+        None | Some("keep") => Ok(OnChange::Keep),
+        Some("replace") => Ok(OnChange::Replace),
+        Some("refuse") => Ok(OnChange::Refuse),
+        Some(other) => Err(Error::invalid(format!(
+            "`{}` must be \"keep\", \"replace\" or \"refuse\", not \"{other}\"",
+            section.name("on_change")
+        ))),
+    }
+}
+
+fn read_input(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<InputSpec> {
+    let (location, mode) = match value {
+        Value::String(text) => (text, PinMode::Copy),
+        Value::Table(table) => {
+            let mut section = Section::new(&entry.path, table);
+            let path = section.text("path")?.ok_or_else(|| missing(&section.name("path")))?;
+            let mode = match section.text("pin")?.as_deref() {
+                None | Some("copy") => PinMode::Copy,
+                Some("verify") => PinMode::Verify,
+                Some(other) => {
+                    let key = section.name("pin");
+                    return Err(Error::invalid(format!("`{key}` must be \"copy\" or \"verify\", not \"{other}\"")));
+                }
+            };
+            section.done()?;
+            (path, mode)
+        }
+        _ => return Err(Error::invalid(format!("`{}` must be a path, or {{ path = \"…\" }}", entry.path))),
+    };
+    let location = expand(&entry.path, &location, lookup)?;
+    Ok(InputSpec { name: entry.name.clone(), location: location.parse()?, mode })
+}
+
+fn read_output(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<OutputSpec> {
+    match value {
+        Value::String(text) => OutputSpec::new(&entry.name, &expand(&entry.path, &text, lookup)?),
+        Value::Table(table) => {
+            let mut section = Section::new(&entry.path, table);
+            if section.take("to").is_some() {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("`{}` names a database, and this build publishes to files and directories", entry.path),
+                )
+                .hint("`refrain sinks` lists the sinks of this build"));
+            }
+            let path = section.text("path")?.ok_or_else(|| missing(&section.name("path")))?;
+            let mut output = OutputSpec::new(&entry.name, &expand(&entry.path, &path, lookup)?)?;
+            output.min_bytes = section.number("min_bytes")?;
+            output.min_files = section.number("min_files")?;
+            output.check = section.text("check")?;
+            output.allow_empty = section.flag("allow_empty")?.unwrap_or(false);
+            output.stdout = section.flag("stdout")?.unwrap_or(false);
+            section.done()?;
+            Ok(output)
+        }
+        _ => Err(Error::invalid(format!("`{}` must be a path, or {{ path = \"…\" }}", entry.path))),
+    }
+}
+
+fn missing(key: &str) -> Error {
+    Error::invalid(format!("`{key}` is missing"))
+}

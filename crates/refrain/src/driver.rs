@@ -1,0 +1,454 @@
+//! Drives the attempt's state machine: does what [`Attempt::next`](refrain_core::Attempt::next) says at the store
+//! and the sinks, and tells it how that ended. No decision of the protocol is taken here.
+
+use crate::boundary::{Boundary, Options};
+use crate::clock::Stopwatch;
+use crate::conclude;
+use crate::heartbeat::Heartbeat;
+use crate::ids;
+use crate::plan::Plan;
+use crate::process::{
+    Event, EventReceiver, EventSender, Liveness, ProcessIdentity, end_by_attempt, liveness,
+};
+use crate::report::{Conclusion, Report};
+use crate::settle;
+use refrain_core::{
+    Acquired, Action, Adopt, Attempt, AttemptId, CommitAnswer, CommitOptions, CommitStep, CrashPoint, Error,
+    ErrorKind, Goal, Head, Input, Lease, LeaseRequest, OpenRun, OutputSlot, PinRequest, Publication, Refusal, Result,
+    RunProposal, RunRecord, SlotAddress, Token, Want,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a commit whose answer was lost is sent again before the attempt gives up (5.11).
+const RESEND_LIMIT: u32 = 5;
+
+/// Pause before a request is sent again, and between two looks at a lease that is waited for.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// One attempt with everything that it works on.
+pub(crate) struct Driver<'b> {
+    pub(crate) boundary: &'b Boundary,
+    pub(crate) plan: Plan,
+    pub(crate) options: Options,
+    pub(crate) machine: Attempt,
+    pub(crate) id: AttemptId,
+    pub(crate) report: Report,
+    pub(crate) notes: Vec<String>,
+    /// Why the attempt failed, for the answer "not published".
+    pub(crate) failure: Option<Failure>,
+    /// Whose lease stood in the way, or who fenced this attempt.
+    pub(crate) other: Option<Other>,
+    /// What this attempt sealed.
+    pub(crate) sealed: Option<Publication>,
+    pub(crate) watch: Stopwatch,
+    want: Want,
+    unclean: bool,
+    heartbeat: Option<Heartbeat>,
+    conclusion: Option<Conclusion>,
+}
+
+/// Another attempt that this one met.
+pub(crate) enum Other {
+    Lease(Lease),
+    Head(Box<Head>),
+}
+
+/// A failure with the exit code that it gives.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// The task's own code, or 128 + signal; nothing: by the error's kind.
+    pub(crate) exit_code: Option<u8>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, exit_code: None }
+    }
+}
+
+/// Where the driver stopped.
+pub(crate) enum Pause {
+    /// The task must be executed for this run.
+    Execute(RunRecord),
+    /// The attempt is over.
+    End,
+}
+
+impl<'b> Driver<'b> {
+    pub(crate) fn new(
+        boundary: &'b Boundary,
+        plan: Plan,
+        options: Options,
+        goal: Goal,
+        want: Want,
+        watch: Stopwatch,
+    ) -> Self {
+        let id = ids::attempt();
+        let machine = Attempt::new(id, goal, plan.outputs.iter().map(|output| output.slot.clone()));
+        let mut report = Report::new(&plan.key, boundary.now());
+        report.attempt = Some(id);
+        Self {
+            boundary,
+            plan,
+            options,
+            machine,
+            id,
+            report,
+            notes: Vec::new(),
+            failure: None,
+            other: None,
+            sealed: None,
+            watch,
+            want,
+            unclean: false,
+            heartbeat: None,
+            conclusion: None,
+        }
+    }
+
+    /// Goes on until the task must be executed or the attempt is over.
+    pub(crate) fn drive(&mut self, sender: &EventSender, events: &EventReceiver) -> Pause {
+        loop {
+            let action = self.machine.next();
+            tracing::debug!(attempt = %self.id, ?action, "next");
+            let done = match action {
+                Action::Acquire => self.acquire(sender, events),
+                Action::Claim(slot) => self.claim(&slot),
+                Action::Raise(floor) => self.raise(floor),
+                Action::OpenRun(seen) => self.open_run(seen.as_ref()),
+                Action::Commit(slot, step) => self.commit(&slot, *step),
+                Action::Read(slot) => self.read(&slot),
+                Action::Execute(run) => return Pause::Execute(run),
+                Action::Finish => {
+                    self.finish();
+                    Ok(())
+                }
+                Action::Report(answer) => {
+                    if self.conclusion.is_none() {
+                        self.conclusion = Some(conclude::conclude(self, &answer));
+                    }
+                    return Pause::End;
+                }
+            };
+            if let Err(error) = done {
+                tracing::warn!(attempt = %self.id, %error, "a step failed");
+                self.failure = Some(error.into());
+                self.machine.failed();
+            }
+        }
+    }
+
+    /// Earlier attempts are settled although their leases were released: their ends were not known (5.12).
+    pub(crate) fn settle_all(&mut self) {
+        self.unclean = true;
+    }
+
+    /// The end, once [`drive`](Self::drive) returned [`Pause::End`].
+    pub(crate) fn into_conclusion(mut self) -> Conclusion {
+        match self.conclusion.take() {
+            Some(conclusion) => conclusion,
+            None => conclude::conclude(&mut self, &refrain_core::Answer::NotPublished(refrain_core::Cause::Failed)),
+        }
+    }
+
+    /// Ends the attempt before its commit.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+        self.machine.failed();
+    }
+
+    pub(crate) fn reach(&self, point: CrashPoint) {
+        self.boundary.outside.probe.reach(point);
+    }
+
+    /// 5.1
+    fn acquire(&mut self, sender: &EventSender, events: &EventReceiver) -> Result<()> {
+        self.reach(CrashPoint::BeforeAcquire);
+        let waiting = Stopwatch::start();
+        let mut request = LeaseRequest {
+            attempt: self.id,
+            process: self.boundary.process.clone(),
+            ttl_ms: millis(self.plan.task.lease_ttl),
+            dead: None,
+        };
+        loop {
+            let lease = match self.boundary.store.acquire(&self.plan.key, &request)? {
+                Acquired::Granted(granted) => {
+                    let store = self.boundary.store.identity()?;
+                    tracing::info!(rule = "5.1", key = %self.plan.key, token = %granted.token, "leased");
+                    if let Some(former) = &granted.unclean {
+                        self.unclean = true;
+                        self.end_remains(former);
+                    }
+                    self.report.token = Some(granted.token);
+                    self.machine.acquired(store, &granted);
+                    self.start_heartbeat(sender)?;
+                    self.reach(CrashPoint::AfterAcquire);
+                    return Ok(());
+                }
+                Acquired::Held(lease) => lease,
+            };
+            if is_dead(&lease) {
+                tracing::info!(rule = "3.1", attempt = %lease.attempt, "its process is dead: taking over");
+                request.dead = Some((lease.attempt, lease.token));
+                continue;
+            }
+            let wait = self.options.wait.is_some_and(|limit| waiting.elapsed() < limit);
+            if !wait {
+                self.other = Some(Other::Lease(lease));
+                self.machine.held();
+                return Ok(());
+            }
+            if let Some(Event::Signal(signal)) = events.try_next() {
+                self.fail(stopped_by(signal));
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// What is left of a dead attempt on this host is ended, so that it does not use what the task needs. A
+    /// holder that is only paused keeps its processes: the sink refuses it when it wakes.
+    fn end_remains(&mut self, former: &Lease) {
+        if !is_dead(former) {
+            return;
+        }
+        match end_by_attempt(&former.attempt.to_string()) {
+            Ok(sweep) => self.notes.extend(sweep.ended.iter().map(|process| {
+                format!("ended a process of the dead attempt {}: {} (pid {})", former.attempt, process.command, process.pid)
+            })),
+            Err(error) => tracing::warn!(%error, "cannot look for processes of the dead attempt"),
+        }
+    }
+
+    fn start_heartbeat(&mut self, sender: &EventSender) -> Result<()> {
+        let Some(holder) = self.machine.holder() else { return Ok(()) };
+        let store = Arc::clone(&self.boundary.store);
+        let ttl = self.plan.task.lease_ttl;
+        let heartbeat = Heartbeat::start(store, self.plan.key.clone(), holder, ttl, sender.clone())
+            .map_err(|error| Error::io("cannot start the heartbeat", error))?;
+        self.heartbeat = Some(heartbeat);
+        Ok(())
+    }
+
+    /// 5.2
+    fn claim(&mut self, slot: &SlotAddress) -> Result<()> {
+        let Some(holder) = self.machine.holder() else {
+            self.machine.lease_lost();
+            return Ok(());
+        };
+        let request = refrain_core::ClaimRequest {
+            owner: self.plan.key.clone(),
+            holder,
+            ancestors: self.boundary.store.identity()?.ancestors,
+            slots: self.machine.known_slots().clone(),
+            fresh_slot_id: ids::slot(),
+            fresh_version: ids::version(),
+            take_over: self.options.adopt,
+        };
+        self.reach(CrashPoint::BeforeClaim);
+        match self.boundary.sinks.of(slot)?.claim(slot, &request)? {
+            refrain_core::ClaimAnswer::Claimed(head) => {
+                tracing::info!(rule = "5.2", %slot, version = %head.version, "claimed");
+                self.machine.claimed(slot, head);
+            }
+            refrain_core::ClaimAnswer::Fenced(head) => {
+                tracing::info!(rule = "4.3", %slot, "fenced by a later claim");
+                self.machine.claim_fenced(&head);
+                self.other = Some(Other::Head(Box::new(head)));
+            }
+            refrain_core::ClaimAnswer::Refused(head, why) => {
+                let (slot, head) = (slot.clone(), Box::new(head));
+                self.machine.claim_refused(match why {
+                    refrain_core::ClaimRefusal::Owner => Refusal::Owner(slot, head),
+                    refrain_core::ClaimRefusal::ForeignStore => Refusal::ForeignStore(slot, head),
+                });
+            }
+        }
+        self.reach(CrashPoint::AfterClaim);
+        Ok(())
+    }
+
+    /// 4.3
+    fn raise(&mut self, floor: Token) -> Result<()> {
+        let Some(holder) = self.machine.holder() else {
+            self.machine.lease_lost();
+            return Ok(());
+        };
+        match self.boundary.store.raise(&self.plan.key, &holder, floor)? {
+            Some(token) => {
+                let line = format!(
+                    "the state store went backwards: it granted token {}, the sink has {floor}; going on with {token}",
+                    holder.token
+                );
+                tracing::warn!(rule = "4.3", "{line}");
+                self.notes.push(line);
+                self.report.token = Some(token);
+                self.machine.raised(token);
+            }
+            None => self.machine.lease_lost(),
+        }
+        Ok(())
+    }
+
+    /// 5.4
+    fn open_run(&mut self, seen: Option<&RunRecord>) -> Result<()> {
+        let Some(holder) = self.machine.holder() else {
+            self.machine.lease_lost();
+            return Ok(());
+        };
+        self.reach(CrashPoint::BeforeOpenRun);
+        let open = |proposal: Option<&RunProposal>| {
+            self.boundary.store.open_run(&self.plan.key, &holder, self.want, seen, proposal)
+        };
+        let mut answer = open(None)?;
+        if let Some(OpenRun::Propose(generation)) = answer {
+            tracing::info!(rule = "1.1", %generation, "opening a run");
+            let proposal = self.propose(self.plan.slots())?;
+            answer = open(Some(&proposal))?;
+        }
+        match answer {
+            Some(OpenRun::Run(run)) => {
+                tracing::info!(rule = "5.4", run = %run.run_id, generation = %run.generation, "run");
+                self.report.run = Some(run.run_id);
+                self.report.generation = Some(run.generation);
+                self.machine.opened(run);
+            }
+            Some(OpenRun::Propose(_)) => {
+                return Err(Error::new(ErrorKind::Internal, "the store asked twice for a proposal"));
+            }
+            None => self.machine.lease_lost(),
+        }
+        self.reach(CrashPoint::AfterOpenRun);
+        Ok(())
+    }
+
+    fn propose(&self, outputs: Vec<OutputSlot>) -> Result<RunProposal> {
+        let run_id = ids::run();
+        let mut inputs = Vec::new();
+        for input in &self.plan.inputs {
+            let request = PinRequest {
+                name: input.spec.name.clone(),
+                location: input.location.clone(),
+                run: run_id,
+                mode: input.spec.mode,
+            };
+            let pin = self.boundary.inputs.pin(&request).map_err(|error| error.within(format!("input `{}` of `{}`", input.spec.name, self.plan.key)))?;
+            inputs.push(pin);
+        }
+        Ok(RunProposal { run_id, inputs, outputs })
+    }
+
+    /// 5.5, 5.9: sends the commit, and the identical commit again while its answer is lost (4.5).
+    fn commit(&mut self, slot: &SlotAddress, step: CommitStep) -> Result<()> {
+        let own = step.publication.attempt == self.id;
+        let request = step.request(ids::version());
+        let adopt = if self.options.adopt { Adopt::Foreign } else { Adopt::Never };
+        let options = CommitOptions { adopt, overwrite_drift: true };
+        let sink = self.boundary.sinks.of(slot)?;
+        let commit = Stopwatch::start();
+        let mut answer = sink.commit(slot, &request, &options);
+        for _ in 1..RESEND_LIMIT {
+            match &answer {
+                Err(error) if error.kind == ErrorKind::Unknown => {
+                    tracing::warn!(rule = "5.11", %slot, %error, "the commit's answer was lost: sending it again");
+                    std::thread::sleep(PAUSE);
+                    answer = sink.commit(slot, &request, &options);
+                }
+                _ => break,
+            }
+        }
+        self.report.timings_us.commit += commit.micros();
+        match answer {
+            Ok(CommitAnswer::Committed) => {
+                tracing::info!(rule = if own { "5.9" } else { "5.5" }, %slot, "committed");
+                self.machine.committed(slot, request.fresh_version);
+                self.reach(CrashPoint::AfterCommit);
+            }
+            Ok(CommitAnswer::Rejected) => {
+                tracing::info!(rule = "5.11", %slot, "the commit was rejected");
+                self.machine.rejected();
+            }
+            Ok(CommitAnswer::DataLost) if own => {
+                let error = Error::guard(format!("the sealed output for {slot} was changed or removed before its commit"));
+                self.failure = Some(error.into());
+                self.machine.commit_failed();
+            }
+            Ok(CommitAnswer::DataLost) => self.machine.data_lost(slot),
+            Err(error) if error.kind == ErrorKind::Unknown => {
+                self.failure = Some(error.into());
+                self.machine.gave_up();
+            }
+            Err(error) => {
+                self.failure = Some(error.into());
+                self.machine.commit_failed();
+            }
+        }
+        Ok(())
+    }
+
+    /// 5.11
+    fn read(&mut self, slot: &SlotAddress) -> Result<()> {
+        let sink = self.boundary.sinks.of(slot)?;
+        let mut head = sink.read(slot);
+        for _ in 1..RESEND_LIMIT {
+            if head.is_ok() {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+            head = sink.read(slot);
+        }
+        match head {
+            Ok(head) => {
+                self.machine.looked(slot, head.as_ref());
+                self.other = head.map(|head| Other::Head(Box::new(head)));
+            }
+            Err(error) => {
+                self.failure = Some(error.into());
+                self.machine.gave_up();
+            }
+        }
+        Ok(())
+    }
+
+    /// 5.10: everything here is bookkeeping; a failure is told and changes no answer.
+    fn finish(&mut self) {
+        self.heartbeat = None;
+        if !self.machine.is_over() {
+            self.machine.failed();
+        }
+        if let Some(answer) = self.machine.answer().cloned() {
+            let conclusion = conclude::conclude(self, &answer);
+            self.reach(CrashPoint::BeforeFinish);
+            if let Some(holder) = self.machine.holder() {
+                if self.unclean {
+                    settle::predecessors(self, &holder);
+                }
+                let finished = self.boundary.store.finish(&self.plan.key, &holder, &conclusion.report.ending());
+                if let Err(error) = finished {
+                    tracing::warn!(rule = "5.10", %error, "the end could not be recorded");
+                }
+            }
+            settle::clean_up(self, &answer);
+            self.reach(CrashPoint::AfterFinish);
+            self.conclusion = Some(conclusion);
+        }
+        self.machine.finished();
+    }
+}
+
+/// A failure by a signal that arrived while no command was running.
+pub(crate) fn stopped_by(signal: i32) -> Failure {
+    let error = Error::new(ErrorKind::TaskFailed, format!("stopped by signal {signal}"));
+    Failure { error, exit_code: u8::try_from(128 + signal).ok() }
+}
+
+fn is_dead(lease: &Lease) -> bool {
+    serde_json::from_str::<ProcessIdentity>(&lease.process).is_ok_and(|process| liveness(&process) == Liveness::Dead)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,71 @@
+//! What the command finds in its environment.
+
+use crate::attempt::Inner;
+use refrain_core::{Key, RunId, Value};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// The variables of DESIGN section 4, and those that make equal input give equal bytes.
+pub(crate) fn environment(inner: &Inner<'_>) -> Vec<(OsString, OsString)> {
+    let plan = &inner.driver.plan;
+    let mut env: Vec<(String, String)> = vec![
+        ("REFRAIN_TASK".into(), plan.key.task.to_string()),
+        ("REFRAIN_PARTITION".into(), plan.key.partition.clone()),
+        ("REFRAIN_RUN".into(), inner.run.run_id.to_string()),
+        ("REFRAIN_ATTEMPT".into(), inner.driver.id.to_string()),
+        ("REFRAIN_TOKEN".into(), inner.driver.report.token.unwrap_or_default().to_string()),
+        ("REFRAIN_SEED".into(), seed(&plan.key).to_string()),
+        ("REFRAIN_IDEMPOTENCY_KEY".into(), idempotency_key(inner.run.run_id)),
+    ];
+    if !plan.task.inherit_locale {
+        for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("PYTHONHASHSEED", "0")] {
+            env.push((name.into(), value.into()));
+        }
+    }
+    if let Some(interval) = &plan.partition.interval {
+        env.push(("REFRAIN_DATE".into(), interval.key.clone()));
+        env.push(("REFRAIN_DATE_START".into(), interval.start.to_string()));
+        env.push(("REFRAIN_DATE_END".into(), interval.end.to_string()));
+        if !plan.task.inherit_locale {
+            env.push(("SOURCE_DATE_EPOCH".into(), interval.start.as_second().to_string()));
+        }
+    }
+    for output in &inner.outputs {
+        let variable = format!("REFRAIN_OUT_{}", variable_part(&output.name));
+        if inner.outputs.len() == 1 {
+            env.push(("REFRAIN_OUT".into(), output.staging.place.clone()));
+        }
+        env.extend(output.staging.extra.iter().map(|(suffix, value)| (format!("{variable}_{suffix}"), value.clone())));
+        env.push((variable, output.staging.place.clone()));
+    }
+    for (name, place) in &inner.inputs {
+        env.push((format!("REFRAIN_IN_{}", variable_part(name)), place.clone()));
+    }
+    for (name, value) in &plan.task.params {
+        env.push((format!("REFRAIN_PARAM_{}", variable_part(name)), value.clone()));
+    }
+    env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A name as part of a variable's name: upper case, everything but letters and digits as `_`.
+pub(crate) fn variable_part(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+}
+
+/// The same number for every attempt of the key, in every home: for tasks that need pseudo-random numbers.
+fn seed(key: &Key) -> u32 {
+    let digest = digest(&[("task", key.task.as_str()), ("partition", &key.partition)]);
+    let [a, b, c, d, ..] = *digest.as_bytes();
+    // Within 31 bits: some generators take no more.
+    u32::from_le_bytes([a, b, c, d]) >> 1
+}
+
+/// The same text for every attempt of the run: for services that drop repeated requests.
+fn idempotency_key(run: RunId) -> String {
+    digest(&[("run", &run.to_string())]).to_hex()[..32].to_owned()
+}
+
+fn digest(parts: &[(&str, &str)]) -> blake3::Hash {
+    let map: BTreeMap<_, _> = parts.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
+    blake3::hash(&Value::Map(map).encode())
+}

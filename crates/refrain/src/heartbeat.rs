@@ -1,0 +1,59 @@
+//! Renews a lease from a thread of its own, which the task cannot starve (LEASE-05).
+
+use crate::clock::Stopwatch;
+use crate::process::{Event, EventSender};
+use refrain_core::{Holder, Key, StateStore};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A running heartbeat; dropping it stops it.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heartbeat {
+    /// Renews the lease three times per ttl. Says `LeaseLost` when the store says that the lease is another's,
+    /// or, before the ttl ends, when the store could not be asked for too long: the attempt fences itself.
+    pub(crate) fn start(
+        store: Arc<dyn StateStore>,
+        key: Key,
+        holder: Holder,
+        ttl: Duration,
+        events: EventSender,
+    ) -> std::io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let interval = ttl / 3;
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        let beat = move || {
+            let mut renewed = Stopwatch::start();
+            while matches!(stopped.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
+                match store.renew(&key, &holder, ttl_ms) {
+                    Ok(true) => renewed = Stopwatch::start(),
+                    Ok(false) => return events.send(Event::LeaseLost),
+                    Err(error) => {
+                        tracing::warn!(rule = "5.7", %error, "the lease could not be renewed");
+                        if renewed.elapsed() + interval >= ttl {
+                            return events.send(Event::LeaseLost);
+                        }
+                    }
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("heartbeat".to_owned()).spawn(beat)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed where it happened; the lease ends by itself.
+            drop(thread.join());
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A look without a lease: is the key published, and did anything change since?
+//!
+//! A plain read of the heads is final when it is positive (5.12), so that the answer "already published" costs
+//! neither a lease nor a write.
+
+use crate::boundary::{Boundary, Options, Repeat};
+use crate::plan::Plan;
+use crate::report::{Conclusion, Report, exit_code};
+use crate::task::OnChange;
+use refrain_core::{
+    Condition, Difference, Error, Generation, Head, KeyState, Outcome, Publication, Result, RunRecord, Want, Window,
+    differences,
+};
+
+/// What the look found.
+pub(crate) enum Peek {
+    /// Nothing to do, or nothing may be done.
+    Ended(Box<Conclusion>),
+    /// An attempt is needed.
+    Go { want: Want, notes: Vec<String> },
+}
+
+/// Looks.
+pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Result<Peek> {
+    let state = boundary.store.key(&plan.key)?;
+    let published = find_published(boundary, plan, state.as_ref())?;
+    let known = state.as_ref().and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default();
+    let shown = published.as_ref().map(|publication| publication.run.generation).unwrap_or_default();
+    let current = known.max(shown);
+    if options.repeat == Repeat::Always {
+        return Ok(Peek::Go { want: rerun(current), notes: Vec::new() });
+    }
+    let Some(publication) = published.filter(|_| shown == current && known == shown) else {
+        return Ok(continue_or_reopen(plan, state.as_ref().and_then(|state| state.run.as_ref()), shown));
+    };
+    let changes = changes(boundary, plan, &publication)?;
+    let replace = options.repeat == Repeat::IfChanged || plan.task.on_change == OnChange::Replace;
+    if replace && !changes.is_empty() {
+        return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&changes)] });
+    }
+    // A lease that was not released tells of an attempt that did not end in order: let a new one settle it.
+    if state.is_some_and(|state| state.lease.is_some()) || !everywhere(boundary, &publication)? {
+        return Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
+    }
+    Ok(Peek::Ended(Box::new(already_published(boundary, plan, &publication, &changes))))
+}
+
+fn rerun(from: Generation) -> Want {
+    Want::Rerun { from }
+}
+
+/// A run that was never published goes on, unless the task publishes elsewhere now: the slots of a run are
+/// pinned, so that needs the next one.
+fn continue_or_reopen(plan: &Plan, run: Option<&RunRecord>, shown: Generation) -> Peek {
+    if let Some(run) = run
+        && run.generation > shown
+        && run.outputs != plan.slots()
+    {
+        let line = format!("the outputs changed since generation {} was begun: opening the next one", run.generation);
+        return Peek::Go { want: rerun(run.generation), notes: vec![line] };
+    }
+    Peek::Go { want: Want::Continue, notes: Vec::new() }
+}
+
+/// What the anchor shows for this key.
+pub(crate) fn find_published(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>) -> Result<Option<Publication>> {
+    let pinned = state.and_then(|state| state.run.as_ref()).and_then(RunRecord::anchor);
+    let Some(anchor) = pinned.or_else(|| plan.outputs.first().map(|output| &output.slot)) else {
+        return Ok(None);
+    };
+    let head = boundary.sinks.of(anchor)?.read(anchor)?;
+    Ok(head.filter(|head| head.owner == plan.key).and_then(|head| head.publication))
+}
+
+/// Whether every slot of the run shows the same attempt.
+fn everywhere(boundary: &Boundary, publication: &Publication) -> Result<bool> {
+    for slot in publication.run.slots() {
+        let head = boundary.sinks.of(slot)?.read(slot)?;
+        if !head.is_some_and(|head| head.shows(publication.attempt)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What a run now would be made from that the publication was not.
+pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Vec<Difference>> {
+    let mut versions = Vec::new();
+    for input in &plan.inputs {
+        let version = match refrain_core::Input::version(&boundary.inputs, &input.location) {
+            Ok(version) => version,
+            Err(error) if error.kind == refrain_core::ErrorKind::Invalid => "missing".to_owned(),
+            Err(error) => return Err(error),
+        };
+        versions.push((input.spec.name.as_str(), version));
+    }
+    let now = plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))?;
+    Ok(differences(&publication.fingerprint, &now))
+}
+
+/// One line that names what changed.
+pub(crate) fn changed_line(changes: &[Difference]) -> String {
+    let names: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    format!("changed since it was published: {}", names.join(", "))
+}
+
+/// The answer to a repeated call. Claims nothing that does not stand: a publication that was changed by hand is
+/// not "already published" (13.2).
+pub(crate) fn already_published(
+    boundary: &Boundary,
+    plan: &Plan,
+    publication: &Publication,
+    changes: &[Difference],
+) -> Conclusion {
+    let mut report = Report::new(&plan.key, boundary.now());
+    report.show(publication, |data| boundary.locate(&data.slot));
+    let error = drift(boundary, plan, publication)
+        .map_or_else(Some, |drift| drift)
+        .or_else(|| refuse_change(plan, changes));
+    match &error {
+        None => {
+            report.outcome = Outcome::AlreadyPublished;
+            report.window = Window::Published;
+            report.exit_code = exit_code::PUBLISHED;
+        }
+        Some(error) => report.fail(error),
+    }
+    report.finished_at = boundary.now();
+    let mut notes = Vec::new();
+    if error.is_none() && !changes.is_empty() {
+        notes.push(format!("{}; `--if-changed` would run it again and replace the publication", changed_line(changes)));
+    }
+    Conclusion { report, notes, error }
+}
+
+fn refuse_change(plan: &Plan, changes: &[Difference]) -> Option<Error> {
+    (plan.task.on_change == OnChange::Refuse && !changes.is_empty()).then(|| {
+        Error::refused(format!("`{}` is published, and {}", plan.key, changed_line(changes)))
+            .hint("`--rerun` replaces the publication; on_change = \"refuse\" is set for this task")
+    })
+}
+
+/// An error when what stands at a slot is not what was published there.
+pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Option<Error>> {
+    for slot in publication.run.slots() {
+        let sink = boundary.sinks.of(slot)?;
+        let head: Option<Head> = sink.read(slot)?;
+        let what = match sink.condition(slot, head.as_ref())? {
+            Condition::Intact => continue,
+            Condition::Drifted(what) => format!("was changed since: {what}"),
+            Condition::Missing | Condition::Absent => "is gone".to_owned(),
+            Condition::Foreign(what) => format!("is not what was published: {what}"),
+        };
+        let message = format!(
+            "the ledger is ahead of the sink: `{}` was published to {}, which {what}",
+            plan.key,
+            boundary.locate(slot)
+        );
+        return Ok(Some(Error::refused(message).hint(format!(
+            "to publish it again: refrain run {}{} --rerun (what stands there now is kept as a version)",
+            plan.key.task,
+            partition_flag(plan)
+        ))));
+    }
+    Ok(None)
+}
+
+/// The partition as it is given on the command line.
+pub(crate) fn partition_flag(plan: &Plan) -> String {
+    match (&plan.partition.interval, plan.key.partition.as_str()) {
+        (_, "") => String::new(),
+        (Some(_), key) => format!(" --date {key}"),
+        (None, key) => format!(" --partition {key}"),
+    }
+}

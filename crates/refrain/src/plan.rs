@@ -1,0 +1,120 @@
+//! One repetition of a task, with everything filled in: its key, its slots, its inputs, what it is made from.
+
+use crate::sinks::Sinks;
+use crate::task::{CommandLine, InputSpec, OutputSpec, Task};
+use refrain_core::{Error, Fingerprint, Key, OutputSlot, Partition, Result, SlotAddress};
+use refrain_input::digest_path;
+use std::path::PathBuf;
+
+/// A task for one partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) key: Key,
+    pub(crate) task: Task,
+    pub(crate) partition: Partition,
+    pub(crate) outputs: Vec<PlannedOutput>,
+    pub(crate) inputs: Vec<PlannedInput>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedOutput {
+    pub(crate) spec: OutputSpec,
+    pub(crate) slot: SlotAddress,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedInput {
+    pub(crate) spec: InputSpec,
+    /// The absolute path.
+    pub(crate) location: String,
+}
+
+impl Plan {
+    /// Fills in the partition and the parameters.
+    ///
+    /// # Errors
+    /// `invalid` when a location cannot be filled in or used, or two outputs meet.
+    pub(crate) fn new(task: &Task, partition: &Partition, sinks: &Sinks) -> Result<Self> {
+        let outputs = task
+            .outputs
+            .iter()
+            .map(|spec| {
+                let location = spec.location.render(partition, &task.params)?;
+                let slot = sinks.address(&location, &task.base).map_err(|error| error.within(format!("output `{}`", spec.name)))?;
+                Ok(PlannedOutput { spec: spec.clone(), slot })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        refuse_overlap(&outputs, sinks)?;
+        let inputs = task
+            .inputs
+            .iter()
+            .map(|spec| {
+                let location = task.base.join(spec.location.render(partition, &task.params)?);
+                let location = location.into_os_string().into_string().map_err(|path| {
+                    Error::invalid(format!("input `{}`: the path {path:?} is not valid UTF-8", spec.name))
+                })?;
+                Ok(PlannedInput { spec: spec.clone(), location })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let key = Key { task: task.name.clone(), partition: partition.key.clone() };
+        Ok(Self { key, task: task.clone(), partition: partition.clone(), outputs, inputs })
+    }
+
+    /// L(run), should this plan open a run.
+    pub(crate) fn slots(&self) -> Vec<OutputSlot> {
+        let slot = |output: &PlannedOutput| OutputSlot { name: output.spec.name.clone(), slot: output.slot.clone() };
+        self.outputs.iter().map(slot).collect()
+    }
+
+    /// What the output is made from, given the versions of the inputs, by name.
+    ///
+    /// # Errors
+    /// `invalid` when a declared code file is missing.
+    pub(crate) fn fingerprint<'a>(&self, inputs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Fingerprint> {
+        let mut builder = Fingerprint::builder();
+        builder = match &self.task.command {
+            Some(CommandLine::Shell(line)) => builder.shell(line),
+            Some(CommandLine::Argv(words)) => {
+                builder.command(&words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
+            }
+            None => builder,
+        };
+        for code in &self.task.code {
+            let path: PathBuf = self.task.base.join(code);
+            let digest = digest_path(&path).map_err(|error| {
+                Error::invalid(format!("the code file `{code}` of task `{}` cannot be read", self.key.task)).because(error)
+            })?;
+            builder = builder.code(code, &digest.digest);
+        }
+        for (name, value) in &self.task.params {
+            builder = builder.param(name, value.as_str());
+        }
+        for (name, version) in inputs {
+            builder = builder.input(name, version);
+        }
+        if let Some(calendar) = self.task.partitions.calendar() {
+            builder = builder.calendar(calendar);
+        }
+        for output in &self.outputs {
+            builder = builder.output(&output.spec.name, output.spec.location.as_str());
+        }
+        Ok(builder.build())
+    }
+}
+
+fn refuse_overlap(outputs: &[PlannedOutput], sinks: &Sinks) -> Result<()> {
+    for (index, one) in outputs.iter().enumerate() {
+        for other in &outputs[index + 1..] {
+            if one.spec.name == other.spec.name {
+                return Err(Error::invalid(format!("two outputs are named `{}`", one.spec.name)));
+            }
+            if sinks.overlap(&one.slot, &other.slot) {
+                return Err(Error::invalid(format!(
+                    "the outputs `{}` ({}) and `{}` ({}) overlap: each must have a place of its own",
+                    one.spec.name, one.slot.location, other.spec.name, other.slot.location
+                )));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Settles what attempts left open: fences them, rolls forward what was decided, records how they ended.
+
+use crate::boundary::{Boundary, Options};
+use crate::clock::Stopwatch;
+use crate::driver::{Driver, Pause};
+use crate::process::{Liveness, ProcessIdentity, channel, liveness};
+use refrain_core::{AttemptFilter, AttemptRecord, Error, Goal, Key, Outcome, Result, TaskName, Want};
+use std::collections::BTreeSet;
+
+/// What became of one key.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The key.
+    pub key: Key,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// What recovery found.
+#[derive(Debug)]
+pub enum Finding {
+    /// The key is published: what was begun is finished.
+    Published,
+    /// Nothing of the attempts was published, and nothing will be.
+    NothingPublished,
+    /// An attempt still works on it: nothing was touched.
+    Running(String),
+    /// It could not be settled.
+    Failed(Error),
+}
+
+impl Boundary {
+    /// Settles every attempt whose end is not known, of one task or of all. An attempt that still runs is left
+    /// alone.
+    ///
+    /// # Crash safety
+    /// Each key is settled by the steps of any attempt; dying inside leaves one more attempt to settle.
+    pub fn recover(&self, task: Option<&TaskName>) -> Result<Vec<Recovered>> {
+        let filter = AttemptFilter { task: task.cloned(), unfinished: true, ..AttemptFilter::default() };
+        let mut keys: BTreeSet<Key> = self.store.attempts(&filter)?.into_iter().map(|record| record.key).collect();
+        self.store.for_each_key(task, &mut |summary| {
+            if summary.lease.is_some() {
+                keys.insert(summary.key);
+            }
+            Ok(())
+        })?;
+        Ok(keys
+            .into_iter()
+            .map(|key| {
+                let finding = self.recover_key(&key).unwrap_or_else(Finding::Failed);
+                Recovered { key, finding }
+            })
+            .collect())
+    }
+
+    fn recover_key(&self, key: &Key) -> Result<Finding> {
+        if let Some(lease) = self.store.key(key)?.and_then(|state| state.lease) {
+            let process: Option<ProcessIdentity> = serde_json::from_str(&lease.process).ok();
+            let alive = process.is_some_and(|process| liveness(&process) == Liveness::Alive);
+            if alive || (!lease.expired(&self.store.now()?) && !is_dead(&lease.process)) {
+                return Ok(Finding::Running(crate::conclude::describe(self, &lease)));
+            }
+        }
+        let plan = self.bare_plan(key)?;
+        let mut driver =
+            Driver::new(self, plan, Options::default(), Goal::Settle, Want::Continue, Stopwatch::start());
+        driver.settle_all();
+        let (sender, receiver) = channel();
+        if let Pause::Execute(_) = driver.drive(&sender, &receiver) {
+            driver.fail(Error::new(refrain_core::ErrorKind::Internal, "recovery was asked to run the task").into());
+        }
+        let conclusion = driver.into_conclusion();
+        Ok(match (conclusion.report.outcome, conclusion.error) {
+            (Outcome::Published | Outcome::AlreadyPublished, _) => Finding::Published,
+            (_, None) => Finding::NothingPublished,
+            (_, Some(error)) => Finding::Failed(error),
+        })
+    }
+
+    /// Attempts whose end is not known, newest first.
+    pub fn unfinished(&self, task: Option<&TaskName>) -> Result<Vec<AttemptRecord>> {
+        self.store.attempts(&AttemptFilter { task: task.cloned(), unfinished: true, ..AttemptFilter::default() })
+    }
+}
+
+fn is_dead(process: &str) -> bool {
+    serde_json::from_str::<ProcessIdentity>(process).is_ok_and(|process| liveness(&process) == Liveness::Dead)
+}

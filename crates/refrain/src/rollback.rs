@@ -1,0 +1,120 @@
+//! Publishes an earlier kept version again: a new generation, a new commit, the same rules.
+
+use crate::attempt::Attempt;
+use crate::boundary::{Boundary, Options};
+use crate::clock::Stopwatch;
+use crate::driver::{Driver, Pause};
+use crate::peek::find_published;
+use crate::plan::{Plan, PlannedOutput};
+use crate::process::channel;
+use crate::report::Conclusion;
+use crate::task::{OutputSpec, Task};
+use refrain_core::{Error, Fingerprint, Generation, Goal, Key, Partition, Publication, Result, RunRecord, Want};
+use std::collections::BTreeSet;
+
+impl Boundary {
+    /// Publishes version `to` of every output of the key again; without `to`, the newest version before the one that
+    /// stands.
+    ///
+    /// # Errors
+    /// `invalid` when nothing is published, or the version is not kept for every output.
+    pub fn rollback(&self, key: &Key, to: Option<Generation>) -> Result<Conclusion> {
+        let plan = self.bare_plan(key)?;
+        let state = self.store.key(key)?;
+        let Some(published) = find_published(self, &plan, state.as_ref())? else {
+            return Err(Error::invalid(format!("`{key}` is not published, so there is no earlier version"))
+                .hint(format!("refrain log {} shows its attempts", key.task)));
+        };
+        let to = self.choose_version(key, &published, to)?;
+        let plan = with_outputs(plan, &published.run);
+        let current = state.and_then(|state| state.run).map_or(published.run.generation, |run| run.generation);
+        let want = Want::Rerun { from: current.max(published.run.generation) };
+        let mut driver = Driver::new(self, plan, Options::default(), Goal::Publish, want, Stopwatch::start());
+        let (sender, receiver) = channel();
+        let run = match driver.drive(&sender, &receiver) {
+            Pause::End => return Ok(driver.into_conclusion()),
+            Pause::Execute(run) => run,
+        };
+        let mut attempt = match Attempt::open(driver, run, sender, receiver) {
+            Ok(attempt) => attempt,
+            Err(conclusion) => return Ok(*conclusion),
+        };
+        let Some(inner) = attempt.inner.as_mut() else { return Ok(attempt.publish()) };
+        inner.driver.options.allow_empty = true;
+        inner.made_from = Some(Fingerprint::builder().param("version published again", to.to_string()).build());
+        for output in &inner.outputs {
+            let slot = &output.staging.slot;
+            let restored = self.sinks.of(slot).and_then(|sink| sink.restore(slot, to, &output.staging));
+            if let Err(error) = restored {
+                return Ok(attempt.abandon(error));
+            }
+        }
+        Ok(attempt.publish())
+    }
+
+    fn choose_version(&self, key: &Key, published: &Publication, to: Option<Generation>) -> Result<Generation> {
+        let kept = self.kept_versions(&published.run)?;
+        let current = published.run.generation;
+        let chosen = match to {
+            Some(to) if to == current => {
+                return Err(Error::invalid(format!("version {to} of `{key}` is the one that is published")));
+            }
+            Some(to) => kept.get(&to).copied(),
+            None => kept.range(..current).next_back().copied(),
+        };
+        chosen.ok_or_else(|| {
+            let wanted = to.map_or_else(|| "an earlier version".to_owned(), |to| format!("version {to}"));
+            let error = Error::invalid(format!("{wanted} of `{key}` is not kept"));
+            if kept.is_empty() {
+                return error.hint("`keep = { versions = N }` in the task says how many replaced versions are kept");
+            }
+            let list: Vec<_> = kept.iter().map(ToString::to_string).collect();
+            error.hint(format!("kept: {}", list.join(", ")))
+        })
+    }
+
+    /// The replaced versions that every output of the run has.
+    fn kept_versions(&self, run: &RunRecord) -> Result<BTreeSet<Generation>> {
+        let mut common: Option<BTreeSet<Generation>> = None;
+        for slot in run.slots() {
+            let versions = self.sinks.of(slot)?.versions(slot)?;
+            let kept: BTreeSet<_> = versions.iter().filter(|version| !version.current).map(|v| v.generation).collect();
+            common = Some(match common {
+                None => kept,
+                Some(former) => former.intersection(&kept).copied().collect(),
+            });
+        }
+        Ok(common.unwrap_or_default())
+    }
+
+    /// A plan for a key of which only the state is known: its outputs are those of its run.
+    pub(crate) fn bare_plan(&self, key: &Key) -> Result<Plan> {
+        let task = match self.home.config.tasks.iter().find(|task| task.name == key.task) {
+            Some(task) => Task { inputs: Vec::new(), ..task.clone() },
+            None => Task::new(key.task.as_str(), refrain_core::PartitionScheme::Free, &self.home.directory)?,
+        };
+        let interval = match task.partitions.calendar() {
+            Some(calendar) => Some(calendar.interval_of_key(&key.partition)?),
+            None => None,
+        };
+        let partition = Partition { key: key.partition.clone(), interval };
+        let plan = Plan { key: key.clone(), task, partition, outputs: Vec::new(), inputs: Vec::new() };
+        Ok(match self.store.key(key)?.and_then(|state| state.run) {
+            Some(run) => with_outputs(plan, &run),
+            None => plan,
+        })
+    }
+}
+
+fn with_outputs(mut plan: Plan, run: &RunRecord) -> Plan {
+    plan.outputs = run
+        .outputs
+        .iter()
+        .filter_map(|output| {
+            // The location is only shown in the fingerprint, which a rollback does not draw from the plan.
+            let spec = OutputSpec::new(&output.name, "output").ok()?;
+            Some(PlannedOutput { spec, slot: output.slot.clone() })
+        })
+        .collect();
+    plan
+}

@@ -1,0 +1,75 @@
+//! After the decision: what earlier attempts left open is settled, and what nobody needs any more is let go.
+
+use crate::driver::Driver;
+use crate::report::exit_code;
+use refrain_core::{
+    Answer, AttemptFilter, AttemptRecord, Ending, Generation, Holder, Input, Outcome, Verdict, Window, verdict,
+};
+
+/// Records how earlier attempts of the key ended. Final, because this attempt's claims stand at every slot (5.12).
+pub(crate) fn predecessors(driver: &mut Driver<'_>, holder: &Holder) {
+    let key = &driver.plan.key;
+    let filter = AttemptFilter {
+        task: Some(key.task.clone()),
+        partition: Some(key.partition.clone()),
+        unfinished: true,
+        ..AttemptFilter::default()
+    };
+    let unfinished = match driver.boundary.store.attempts(&filter) {
+        Ok(unfinished) => unfinished,
+        Err(error) => return tracing::warn!(%error, "cannot list unfinished attempts"),
+    };
+    for record in unfinished.iter().filter(|record| record.attempt != driver.id && record.token < holder.token) {
+        let ending = judge(driver, record);
+        if let Err(error) = driver.boundary.store.settle_attempt(record.attempt, &ending) {
+            tracing::warn!(attempt = %record.attempt, %error, "an ended attempt could not be recorded");
+        }
+    }
+}
+
+/// 5.12: what the heads that this attempt claimed say of another.
+fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
+    let shown = driver.machine.heads().values().any(|head| head.shows(record.attempt));
+    let judged = record.run.map(|run| {
+        let generation = record.generation.unwrap_or(Generation::default());
+        let anchor = driver.machine.heads().values().find(|head| {
+            head.publication.as_ref().is_some_and(|publication| publication.run.anchor().is_some())
+        });
+        verdict(record.attempt, run, generation, anchor)
+    });
+    let (outcome, window, code) = match judged {
+        _ if shown => (Outcome::Published, Window::Published, exit_code::PUBLISHED),
+        Some(Verdict::Published) => (Outcome::Published, Window::Published, exit_code::PUBLISHED),
+        Some(Verdict::Superseded) => (Outcome::Superseded, Window::NothingPublished, exit_code::FENCED),
+        Some(Verdict::Never) | None => (Outcome::Error, Window::NothingPublished, exit_code::FAILED),
+    };
+    Ending {
+        at: driver.boundary.now(),
+        outcome,
+        window,
+        exit_code: code,
+        error_kind: None,
+        message: Some(format!("it ended without a word; settled by attempt {}", driver.id)),
+    }
+}
+
+/// Lets go what a published run needs no more. Best effort: `refrain gc` does the rest.
+pub(crate) fn clean_up(driver: &mut Driver<'_>, answer: &Answer) {
+    if !matches!(answer, Answer::Published) {
+        return;
+    }
+    let Some(publication) = &driver.sealed else { return };
+    let boundary = driver.boundary;
+    if let Err(error) = boundary.inputs.release(publication.run.run_id) {
+        tracing::warn!(%error, "pinned inputs could not be removed");
+    }
+    for slot in publication.run.slots() {
+        let trimmed = boundary
+            .sinks
+            .of(slot)
+            .and_then(|sink| sink.trim(slot, &driver.plan.task.keep, boundary.now(), false));
+        if let Err(error) = trimmed {
+            tracing::warn!(%slot, %error, "old versions could not be removed");
+        }
+    }
+}

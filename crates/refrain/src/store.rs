@@ -1,0 +1,73 @@
+//! Opens, makes and announces the state store that a home's configuration names.
+
+use crate::clock::SystemClock;
+use crate::home::Home;
+use refrain_core::{Clock, Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity};
+use refrain_store::{SqliteOptions, SqliteStore};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Opens the store; makes it for a home that has no state yet.
+///
+/// # Errors
+/// `corrupt` when a store is missing although outputs were published through it: a new one must be declared to
+/// replace it (PROTOCOL 8.1).
+pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateStore>> {
+    embedded_only(home)?;
+    let database = home.database();
+    if !database.exists() {
+        if let Some(lost) = lost_store(home)? {
+            return Err(Error::corrupt(format!("the state store `{}` is gone", database.display()))
+                .hint(format!("put a backup back and run `refrain store restored`, or give it up: refrain store init --replaces {lost}")));
+        }
+        Home::make_state(&home.directory)?;
+        return Ok(Arc::new(SqliteStore::create(&database, BTreeSet::new(), options(clock)?)?));
+    }
+    Ok(Arc::new(SqliteStore::open(&database, options(clock)?)?))
+}
+
+/// Makes a new store that replaces lost ones (PROTOCOL 8.1).
+///
+/// # Errors
+/// `invalid` when there is a store already.
+pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
+    embedded_only(home)?;
+    Home::make_state(&home.directory)?;
+    SqliteStore::create(&home.database(), replaces, options(&clock())?)?.identity()
+}
+
+/// Says that the store was put back from a backup: it gets a new id, and its leases are void (PROTOCOL 8.1).
+pub fn restored(home: &Home) -> Result<StoreIdentity> {
+    embedded_only(home)?;
+    SqliteStore::mark_restored(&home.database(), options(&clock())?)
+}
+
+/// The store's identity.
+pub fn identity(home: &Home) -> Result<StoreIdentity> {
+    embedded_only(home)?;
+    SqliteStore::identity_of(&home.database(), options(&clock())?)
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
+fn options(clock: &Arc<dyn Clock>) -> Result<SqliteOptions> {
+    SqliteOptions::new(Arc::clone(clock))
+}
+
+fn embedded_only(home: &Home) -> Result<()> {
+    match home.config.store.as_deref() {
+        None | Some("sqlite") => Ok(()),
+        Some(other) => {
+            let scheme = other.split(':').next().unwrap_or_default();
+            Err(Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{scheme}:`"))
+                .hint("set `store = \"sqlite\"` in refrain.toml; `refrain stores` lists the stores of this build"))
+        }
+    }
+}
+
+/// The store that heads in the home's own volume were claimed through.
+fn lost_store(home: &Home) -> Result<Option<StoreId>> {
+    refrain_sink::any_claimed_store(&home.state())
+}

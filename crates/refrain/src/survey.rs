@@ -1,0 +1,225 @@
+//! Every partition of a task at a glance.
+
+use crate::boundary::Boundary;
+use crate::peek::{drift, find_published};
+use crate::plan::Plan;
+use crate::process::{Liveness, ProcessIdentity, liveness};
+use crate::task::Task;
+use jiff::Timestamp;
+use refrain_core::{
+    Generation, Interval, KeySummary, Outcome, PartitionScheme, Publication, Result, StoreTime, TaskName,
+    differences,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The state of one partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartitionStatus {
+    /// The task.
+    pub task: String,
+    /// The partition.
+    pub partition: String,
+    /// Its state.
+    pub state: State,
+    /// The current run's generation.
+    pub generation: Option<Generation>,
+    /// When the newest attempt ended, or began if it has not ended.
+    pub at: Option<Timestamp>,
+    /// What a person should know about it.
+    pub note: Option<String>,
+}
+
+/// The state of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The current run is published.
+    Published,
+    /// Published, and the command, the code or a parameter changed since.
+    Stale,
+    /// Published, and what stands there now is not what was published.
+    Drifted,
+    /// An attempt works on it.
+    Running,
+    /// The last attempt did not publish.
+    Failed,
+    /// An attempt ended without a word; the next run or `refrain recover` settles it.
+    Unsettled,
+    /// Within the range, and never attempted.
+    Missing,
+}
+
+/// Which partitions to look at, and how closely.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// The first and last interval.
+    pub range: Option<(Interval, Interval)>,
+    /// Only the newest so many are looked at closely and returned; the counts are of all.
+    pub newest: Option<usize>,
+}
+
+/// What a survey found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Surveyed {
+    /// The partitions, in order.
+    pub partitions: Vec<PartitionStatus>,
+    /// How many of each state there are, before a close look.
+    pub counts: BTreeMap<State, u64>,
+}
+
+impl Boundary {
+    /// Looks at all partitions of a task.
+    pub fn survey(&self, task: &TaskName, survey: &Survey) -> Result<Surveyed> {
+        let declared = self.home.config.tasks.iter().find(|declared| declared.name == *task);
+        let now = self.store.now()?;
+        let mut surveyed = Surveyed::default();
+        let mut found: std::collections::VecDeque<PartitionStatus> = std::collections::VecDeque::new();
+        self.store.for_each_key(Some(task), &mut |summary| {
+            let status = status_of(&summary, &now);
+            if in_range(&status.partition, survey) {
+                *surveyed.counts.entry(status.state).or_default() += 1;
+                found.push_back(status);
+                if survey.newest.is_some_and(|newest| found.len() > newest) {
+                    found.pop_front();
+                }
+            }
+            Ok(())
+        })?;
+        let mut partitions = Vec::from(found);
+        if let Some(task) = declared {
+            for status in &mut partitions {
+                self.look_closely(task, status)?;
+            }
+            self.add_missing(task, survey, &mut partitions, &mut surveyed.counts)?;
+        }
+        surveyed.partitions = partitions;
+        Ok(surveyed)
+    }
+
+    /// The names of all tasks that are declared or were ever attempted.
+    pub fn task_names(&self) -> Result<Vec<TaskName>> {
+        let mut names: Vec<TaskName> = self.home.config.tasks.iter().map(|task| task.name.clone()).collect();
+        self.store.for_each_key(None, &mut |summary| {
+            if !names.contains(&summary.key.task) {
+                names.push(summary.key.task);
+            }
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    fn look_closely(&self, task: &Task, status: &mut PartitionStatus) -> Result<()> {
+        if status.state != State::Published {
+            return Ok(());
+        }
+        let Ok(partition) = task.partitions.partition_of_key(&status.partition) else {
+            status.note = Some("not a partition of the task as it is declared now".to_owned());
+            return Ok(());
+        };
+        let plan = Plan::new(task, &partition, &self.sinks)?;
+        let state = self.store.key(&plan.key)?;
+        let Some(publication) = find_published(self, &plan, state.as_ref())? else {
+            status.state = State::Failed;
+            status.note = Some("its head shows no publication".to_owned());
+            return Ok(());
+        };
+        if let Some(error) = drift(self, &plan, &publication)? {
+            status.state = State::Drifted;
+            status.note = Some(error.message);
+        } else if let Some(change) = changed_definition(&plan, &publication)? {
+            status.state = State::Stale;
+            status.note = Some(change);
+        }
+        Ok(())
+    }
+
+    fn add_missing(
+        &self,
+        task: &Task,
+        survey: &Survey,
+        partitions: &mut Vec<PartitionStatus>,
+        counts: &mut BTreeMap<State, u64>,
+    ) -> Result<()> {
+        let known: BTreeMap<String, PartitionStatus> =
+            partitions.drain(..).map(|status| (status.partition.clone(), status)).collect();
+        let expected: Vec<String> = match (&task.partitions, &survey.range) {
+            (PartitionScheme::Dates(calendar), Some((from, to))) => {
+                calendar.range(from, to)?.map(|interval| interval.key).collect()
+            }
+            (PartitionScheme::Dates(calendar), None) => match (known.keys().next(), known.keys().next_back()) {
+                (Some(first), Some(last)) => {
+                    let (first, last) = (calendar.interval_of_key(first), calendar.interval_of_key(last));
+                    match (first, last) {
+                        (Ok(first), Ok(last)) => {
+                            calendar.range(&first, &last)?.map(|interval| interval.key).collect()
+                        }
+                        _ => Vec::new(),
+                    }
+                }
+                _ => Vec::new(),
+            },
+            (PartitionScheme::Values(values), _) => values.clone(),
+            _ => Vec::new(),
+        };
+        let mut all = known;
+        for partition in expected {
+            if !all.contains_key(&partition) {
+                *counts.entry(State::Missing).or_default() += 1;
+                all.insert(partition.clone(), missing(task, partition));
+            }
+        }
+        partitions.extend(all.into_values());
+        Ok(())
+    }
+}
+
+fn missing(task: &Task, partition: String) -> PartitionStatus {
+    PartitionStatus {
+        task: task.name.to_string(),
+        partition,
+        state: State::Missing,
+        generation: None,
+        at: None,
+        note: None,
+    }
+}
+
+/// Keys sort by time within a grain, so that a range of dates is a range of keys.
+fn in_range(partition: &str, survey: &Survey) -> bool {
+    survey.range.as_ref().is_none_or(|(from, to)| *from.key <= *partition && *partition <= *to.key)
+}
+
+fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {
+    let attempt = summary.last_attempt.as_ref();
+    let ending = attempt.and_then(|attempt| attempt.ending.as_ref());
+    let state = match (&summary.lease, ending) {
+        (Some(lease), _) => {
+            let process: Option<ProcessIdentity> = serde_json::from_str(&lease.process).ok();
+            let dead = process.is_some_and(|process| liveness(&process) == Liveness::Dead);
+            if dead || lease.expired(now) { State::Unsettled } else { State::Running }
+        }
+        (None, Some(ending)) => match ending.outcome {
+            Outcome::Published | Outcome::AlreadyPublished | Outcome::Superseded => State::Published,
+            Outcome::Decided | Outcome::Unknown => State::Unsettled,
+            _ => State::Failed,
+        },
+        (None, None) => State::Unsettled,
+    };
+    PartitionStatus {
+        task: summary.key.task.to_string(),
+        partition: summary.key.partition.clone(),
+        state,
+        generation: summary.generation,
+        at: ending.map(|ending| ending.at).or(attempt.map(|attempt| attempt.started_at)),
+        note: ending.and_then(|ending| ending.message.clone()).filter(|_| state != State::Published),
+    }
+}
+
+/// Command, code, parameters and outputs; inputs cost a read of each, so that only `why` compares them.
+fn changed_definition(plan: &Plan, publication: &Publication) -> Result<Option<String>> {
+    let inputs = publication.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
+    let now = plan.fingerprint(inputs)?;
+    let changes = differences(&publication.fingerprint, &now);
+    Ok((!changes.is_empty()).then(|| crate::peek::changed_line(&changes)))
+}

@@ -1,0 +1,148 @@
+//! What a task is: declared inputs and outputs, and how it is run.
+
+use refrain_core::{Keep, PartitionScheme, PinMode, Result, TaskName, Template};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A named unit of work with declared inputs and outputs.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its name.
+    pub name: TaskName,
+    /// What one repetition of it is for.
+    pub partitions: PartitionScheme,
+    /// What runs it; nothing for a task whose work is done by the calling program.
+    pub command: Option<CommandLine>,
+    /// Files whose content is part of what the output was made from.
+    pub code: Vec<String>,
+    /// The directory that relative paths start from.
+    pub base: PathBuf,
+    /// The directory that the command runs in.
+    pub directory: PathBuf,
+    /// What it reads.
+    pub inputs: Vec<InputSpec>,
+    /// What it publishes; the first is the anchor.
+    pub outputs: Vec<OutputSpec>,
+    /// Parameters, by name.
+    pub params: BTreeMap<String, String>,
+    /// What a repeated call does when something changed since the publication.
+    pub on_change: OnChange,
+    /// How long a lease lasts without renewal.
+    pub lease_ttl: Duration,
+    /// How many replaced versions are kept.
+    pub keep: Keep,
+    /// Limit of the command's time.
+    pub timeout: Option<Duration>,
+    /// Time between TERM and KILL.
+    pub grace: Duration,
+    /// Whether the command keeps the caller's time zone and locale.
+    pub inherit_locale: bool,
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandLine {
+    /// For the shell.
+    Shell(String),
+    /// A program and its arguments, run as they stand.
+    Argv(Vec<OsString>),
+}
+
+/// A declared input.
+#[derive(Clone, Debug)]
+pub struct InputSpec {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub location: Template,
+    /// How it is held still.
+    pub mode: PinMode,
+}
+
+/// A declared output.
+#[derive(Clone, Debug)]
+pub struct OutputSpec {
+    /// Its name.
+    pub name: String,
+    /// Where it is published.
+    pub location: Template,
+    /// Whether the command's standard output is this output.
+    pub stdout: bool,
+    /// Whether an empty output may be published.
+    pub allow_empty: bool,
+    /// Fewest bytes.
+    pub min_bytes: Option<u64>,
+    /// Fewest files.
+    pub min_files: Option<u64>,
+    /// A shell command that must succeed; `REFRAIN_CHECK` is the staged output.
+    pub check: Option<String>,
+}
+
+impl OutputSpec {
+    /// An output without guards.
+    pub fn new(name: &str, location: &str) -> Result<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            location: location.parse()?,
+            stdout: false,
+            allow_empty: false,
+            min_bytes: None,
+            min_files: None,
+            check: None,
+        })
+    }
+}
+
+/// What a repeated call does when the command, the code, the parameters or the inputs are not those of the
+/// publication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// Says so and keeps the publication.
+    #[default]
+    Keep,
+    /// Runs the task and replaces it.
+    Replace,
+    /// Fails.
+    Refuse,
+}
+
+impl Task {
+    /// How long a lease lasts when nothing else is said.
+    pub const DEFAULT_LEASE_TTL: Duration = Duration::from_mins(1);
+
+    /// A task without inputs, outputs and command, whose relative paths start at `base`.
+    pub fn new(name: &str, partitions: PartitionScheme, base: impl Into<PathBuf>) -> Result<Self> {
+        let base = base.into();
+        Ok(Self {
+            name: name.parse()?,
+            partitions,
+            command: None,
+            code: Vec::new(),
+            directory: base.clone(),
+            base,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            params: BTreeMap::new(),
+            on_change: OnChange::default(),
+            lease_ttl: Self::DEFAULT_LEASE_TTL,
+            keep: Keep::default(),
+            timeout: None,
+            grace: crate::process::DEFAULT_GRACE,
+            inherit_locale: false,
+        })
+    }
+
+    /// The same task with one more output: a trailing `/` makes it a directory.
+    pub fn output(mut self, name: &str, location: &str) -> Result<Self> {
+        self.outputs.push(OutputSpec::new(name, location)?);
+        Ok(self)
+    }
+
+    /// The same task with one more input.
+    pub fn input(mut self, name: &str, location: &str) -> Result<Self> {
+        self.inputs.push(InputSpec { name: name.to_owned(), location: location.parse()?, mode: PinMode::Copy });
+        Ok(self)
+    }
+}

@@ -1,0 +1,160 @@
+//! What a `run` would do now, and why: looks at everything, changes nothing.
+
+use crate::boundary::Boundary;
+use crate::conclude::describe;
+use crate::peek::{changes, drift, find_published, partition_flag};
+use crate::plan::Plan;
+use crate::process::{Liveness, ProcessIdentity, liveness};
+use crate::task::{OnChange, Task};
+use refrain_core::{Condition, KeyState, Partition, Publication, Result};
+use serde::Serialize;
+
+/// What a run would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// The task.
+    pub task: String,
+    /// The partition.
+    pub partition: String,
+    /// What `run` would do.
+    pub would: Would,
+    /// The reasons, one line each.
+    pub because: Vec<String>,
+    /// The next command, where one helps.
+    pub next: Option<String>,
+    /// Where the outputs are published.
+    pub outputs: Vec<String>,
+}
+
+/// What a run would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Would {
+    /// Run the command and publish.
+    Run,
+    /// Answer that it is published.
+    Nothing,
+    /// End with "held".
+    Wait,
+    /// Finish what a dead attempt decided, without the command where possible.
+    Recover,
+    /// Refuse.
+    Refuse,
+}
+
+impl Boundary {
+    /// Tells what [`Boundary::run`] would do.
+    pub fn why(&self, task: &Task, partition: &Partition) -> Result<Why> {
+        let plan = Plan::new(task, partition, &self.sinks)?;
+        let state = self.store.key(&plan.key)?;
+        let mut why = Why {
+            task: plan.key.task.to_string(),
+            partition: plan.key.partition.clone(),
+            would: Would::Run,
+            because: Vec::new(),
+            next: None,
+            outputs: plan.outputs.iter().map(|output| self.locate(&output.slot)).collect(),
+        };
+        if let Some(lease) = state.as_ref().and_then(|state| state.lease.as_ref()) {
+            let process: Option<ProcessIdentity> = serde_json::from_str(&lease.process).ok();
+            let dead = process.is_some_and(|process| liveness(&process) == Liveness::Dead);
+            if !dead && !lease.expired(&self.store.now()?) {
+                why.would = Would::Wait;
+                why.because.push(format!("it is being run by {}", describe(self, lease)));
+                why.next = Some(format!("refrain run {}{} --wait", plan.key.task, partition_flag(&plan)));
+                return Ok(why);
+            }
+            why.would = Would::Recover;
+            why.because.push(format!("attempt {} ended without a word; the next run settles it", lease.attempt));
+        }
+        match find_published(self, &plan, state.as_ref())? {
+            Some(publication) if up_to_date(&publication, state.as_ref()) => {
+                self.published(&plan, &publication, &mut why)?;
+            }
+            published => self.unpublished(&plan, state.as_ref(), published.as_ref(), &mut why)?,
+        }
+        Ok(why)
+    }
+
+    fn published(&self, plan: &Plan, publication: &Publication, why: &mut Why) -> Result<()> {
+        let generation = publication.run.generation;
+        why.because.push(format!(
+            "generation {generation} was published by attempt {} (sealed {:.0})",
+            publication.attempt, publication.sealed_at
+        ));
+        if why.would == Would::Run {
+            why.would = Would::Nothing;
+        }
+        if let Some(error) = drift(self, plan, publication)? {
+            why.would = Would::Refuse;
+            why.because.push(error.message);
+            why.next = Some(format!("refrain run {}{} --rerun", plan.key.task, partition_flag(plan)));
+            return Ok(());
+        }
+        let changes = changes(self, plan, publication)?;
+        if changes.is_empty() {
+            why.because.push("the command, the code, the parameters and the inputs are what they were".to_owned());
+            return Ok(());
+        }
+        why.because.extend(changes.iter().map(ToString::to_string));
+        match plan.task.on_change {
+            OnChange::Keep => {
+                why.next = Some(format!("refrain run {}{} --if-changed", plan.key.task, partition_flag(plan)));
+            }
+            OnChange::Replace => why.would = Would::Run,
+            OnChange::Refuse => why.would = Would::Refuse,
+        }
+        Ok(())
+    }
+
+    fn unpublished(
+        &self,
+        plan: &Plan,
+        state: Option<&KeyState>,
+        published: Option<&Publication>,
+        why: &mut Why,
+    ) -> Result<()> {
+        match (state.and_then(|state| state.run.as_ref()), published) {
+            (Some(run), Some(published)) => why.because.push(format!(
+                "generation {} was begun and is not published yet; generation {} stands",
+                run.generation, published.run.generation
+            )),
+            (Some(run), None) => {
+                why.because.push(format!("generation {} was begun and is not published yet", run.generation));
+            }
+            (None, Some(published)) => why.because.push(format!(
+                "generation {} stands at the sink, and this store does not know of it",
+                published.run.generation
+            )),
+            (None, None) => why.because.push("it was never published".to_owned()),
+        }
+        let ending = state.and_then(|state| state.last_attempt.as_ref()).and_then(|attempt| attempt.ending.as_ref());
+        if let Some(message) = ending.and_then(|ending| ending.message.as_ref()) {
+            why.because.push(format!("the last attempt: {message}"));
+        }
+        for output in &plan.outputs {
+            let sink = self.sinks.of(&output.slot)?;
+            let head = sink.read(&output.slot)?;
+            if let Some(head) = head.as_ref().filter(|head| head.owner != plan.key) {
+                why.would = Would::Refuse;
+                why.because.push(format!("{} belongs to `{}`", self.locate(&output.slot), head.owner));
+            } else if let Condition::Foreign(what) = sink.condition(&output.slot, head.as_ref())? {
+                why.would = Would::Refuse;
+                why.because.push(format!("{} exists and was not published by refrain: {what}", self.locate(&output.slot)));
+                why.next = Some(format!("refrain run {}{} --adopt", plan.key.task, partition_flag(plan)));
+            }
+        }
+        for input in &plan.inputs {
+            if !std::path::Path::new(&input.location).exists() {
+                why.would = Would::Refuse;
+                why.because.push(format!("the input `{}` does not exist", input.location));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn up_to_date(publication: &Publication, state: Option<&KeyState>) -> bool {
+    let known = state.and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default();
+    publication.run.generation >= known
+}
