@@ -1,1 +1,13 @@
 //! Sinks: where publications live.
+//!
+//! A sink implements [`refrain_core::Sink`]. It keeps a head per slot, changes it in the same step as the data, and
+//! calls no store. Here are files and directories on local filesystems ([`LocalSink`]) and a sink in memory
+//! ([`MemorySink`]) for tests.
+
+mod directory;
+mod file;
+mod local;
+mod memory;
+
+pub use local::{LocalKind, LocalSink, prepare_volume, provenance_of};
+pub use memory::MemorySink;

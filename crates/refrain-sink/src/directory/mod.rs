@@ -1,0 +1,24 @@
+//! The directory sink: one directory, replaced whole.
+
+mod commit;
+mod manifest;
+mod resolve;
+mod staging;
+mod walk;
+
+pub(crate) use commit::{copy, layout, switch_link};
+pub(crate) use resolve::{difference, staged_difference};
+pub(crate) use staging::seal;
+
+use refrain_core::{Capabilities, SwapCost};
+
+/// What the directory sink promises.
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    sink: "directory",
+    atomic: true,
+    conditional: true,
+    claims: true,
+    ledger_in_commit: false,
+    swap_cost: SwapCost::Constant,
+    rollback: true,
+};

@@ -1,0 +1,62 @@
+//! How a file becomes visible.
+
+use crate::local::{Intent, Site, Stat, Surprise, durable};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// Moves or exchanges; where the filesystem has no such operation, the old content gets a second name among the
+/// versions and the new one is renamed over it.
+pub(crate) fn switch(site: &Site<'_>, staged: &Path, intent: &Intent, surprise: Surprise) -> io::Result<()> {
+    match site.switch_names(staged, intent, surprise) {
+        Err(error) if durable::is_lacking(&error) => switch_without_exchange(site, staged, intent, surprise),
+        result => result,
+    }
+}
+
+fn switch_without_exchange(site: &Site<'_>, staged: &Path, intent: &Intent, surprise: Surprise) -> io::Result<()> {
+    let target = &site.target;
+    if Stat::of(target)?.is_none() {
+        match durable::link(staged, target) {
+            // The second name goes now; should that fail, recovery removes it.
+            Ok(()) => {
+                durable::best_effort(fs::remove_file(staged));
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // No hard links either: the lock keeps other publishers away, and nobody else was there a moment ago.
+            Err(_) => return durable::replace(staged, target),
+        }
+    }
+    let version = match (&intent.displaced, surprise) {
+        (Some(displaced), _) => displaced.version.clone(),
+        (None, Surprise::KeepAside) => site.name_of(None, true),
+        (None, Surprise::Refuse) => return Err(io::ErrorKind::AlreadyExists.into()),
+    };
+    site.keep_as(&version, |place| match durable::link(target, place) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && are_one(target, place)? => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) => copy_durably(target, place),
+        Ok(()) => Ok(()),
+    })?;
+    durable::replace(staged, target)
+}
+
+/// Whether a crash came between the second name and the rename.
+fn are_one(one: &Path, other: &Path) -> io::Result<bool> {
+    let inode = |path: &Path| Ok::<_, io::Error>(Stat::of(path)?.map(|stat| (stat.dev, stat.ino)));
+    Ok(inode(one)? == inode(other)?)
+}
+
+fn copy_durably(from: &Path, to: &Path) -> io::Result<()> {
+    if Stat::of(to)?.is_some() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    copy(from, to)?;
+    File::open(to).and_then(|file| durable::sync_file(&file))
+}
+
+/// Copies content and mode; where the filesystem can, the copies share their blocks.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to).map(drop)
+}

@@ -1,0 +1,225 @@
+//! The head of a slot on disk: a journal of whole records, the last of which counts (docs/FORMATS.md).
+//!
+//! Each line is a checksum, a blank, the record as JSON, and a newline. A claim is appended without fsync: whoever it
+//! fences on this host dies in the same power cut. An intent is made durable, and every line before it with it. So the
+//! only lines that a power cut can damage come after the last durable one, and all it can leave of them is a cut or a
+//! hole of NUL bytes; any other damage is reported as such.
+
+use super::durable;
+use super::problem::problem;
+use super::record::{FORMAT, Record};
+use refrain_core::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A journal longer than this is written anew with only its last record.
+const LONGEST: u64 = 64 * 1024;
+const CHECKSUM_DIGITS: usize = 16;
+
+/// What a journal says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// The state of the slot.
+    pub(crate) last: Option<Record>,
+    /// The state before the intent, if the last record has one.
+    pub(crate) before: Option<Record>,
+    /// Where the next line goes: what lies beyond was cut off by a crash.
+    end: u64,
+}
+
+/// A journal in the hands of whoever holds the slot's lock.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: File,
+    path: PathBuf,
+    length: u64,
+    created: bool,
+    contents: Contents,
+}
+
+/// Reads a journal without a lock. Nothing when there is none.
+pub(crate) fn read(path: &Path) -> Result<Contents> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
+        Err(error) => return Err(problem("open the head", path, error)),
+    };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|error| problem("read the head", path, error))?;
+    parse(&bytes, path)
+}
+
+impl Journal {
+    /// Opens the journal, making an empty one if there is none. The slot's lock must be held.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let options =
+            |create: bool| OpenOptions::new().read(true).write(true).create_new(create).mode(0o600).open(path);
+        let (mut file, created) = match options(false) {
+            Ok(file) => (file, false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (options(true).map_err(|error| problem("make the head", path, error))?, true)
+            }
+            Err(error) => return Err(problem("open the head", path, error)),
+        };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| problem("read the head", path, error))?;
+        let contents = parse(&bytes, path)?;
+        Ok(Self { file, path: path.to_owned(), length: bytes.len() as u64, created, contents })
+    }
+
+    /// Whether this call made the file: its name is not durable yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.created
+    }
+
+    /// The state of the slot.
+    pub(crate) fn last(&self) -> Option<&Record> {
+        self.contents.last.as_ref()
+    }
+
+    /// The state before the intent of the last record.
+    pub(crate) fn before(&self) -> Option<&Record> {
+        self.contents.before.as_ref()
+    }
+
+    /// Appends a record that need not survive a power cut.
+    pub(crate) fn append(&mut self, record: Record) -> Result<()> {
+        if self.contents.end > LONGEST && record.intent.is_none() {
+            return self.rewrite(record);
+        }
+        self.write(record)
+    }
+
+    /// Appends a record and makes it durable, with all before it.
+    pub(crate) fn append_durably(&mut self, record: Record) -> Result<()> {
+        self.write(record)?;
+        durable::sync_data(&self.file).map_err(|error| problem("make the head durable", &self.path, error))
+    }
+
+    fn write(&mut self, record: Record) -> Result<()> {
+        let line = encode(&record, &self.path)?;
+        let end = self.contents.end;
+        if self.length > end {
+            // LEDG-11: what a crash left of a line goes before the next one is written.
+            self.file.set_len(end).map_err(|error| problem("repair the head", &self.path, error))?;
+            self.length = end;
+        }
+        self.file.write_all_at(&line, end).map_err(|error| {
+            // Part of the line may be written; the next writer cuts it off should this fail too.
+            durable::best_effort(self.file.set_len(end));
+            problem("write the head", &self.path, error)
+        })?;
+        self.length = end + line.len() as u64;
+        self.contents.end = self.length;
+        let former = self.contents.last.replace(record);
+        self.contents.before = former.filter(|former| former.intent.is_none());
+        Ok(())
+    }
+
+    /// Replaces the journal by one of a single record, durably.
+    fn rewrite(&mut self, record: Record) -> Result<()> {
+        let line = encode(&record, &self.path)?;
+        let fresh = self.path.with_extension("head-new");
+        let write = || {
+            let file =
+                OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+            file.write_all_at(&line, 0)?;
+            durable::sync_file(&file)?;
+            durable::replace(&fresh, &self.path)?;
+            self.path.parent().map_or(Ok(()), durable::sync_directory)?;
+            Ok(file)
+        };
+        self.file = write().map_err(|error| problem("rewrite the head", &self.path, error))?;
+        self.length = line.len() as u64;
+        self.contents = Contents { last: Some(record), before: None, end: self.length };
+        Ok(())
+    }
+}
+
+fn encode(record: &Record, path: &Path) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(record).map_err(|error| {
+        Error::new(ErrorKind::Internal, format!("cannot write `{}`", path.display())).because(error)
+    })?;
+    let mut line = checksum(&json).into_bytes();
+    line.push(b' ');
+    line.extend(json);
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn checksum(json: &[u8]) -> String {
+    let mut digits = blake3::hash(json).to_hex().to_string();
+    digits.truncate(CHECKSUM_DIGITS);
+    digits
+}
+
+fn parse(bytes: &[u8], path: &Path) -> Result<Contents> {
+    let mut lines: Vec<&[u8]> = Vec::new();
+    let mut start = 0;
+    let mut end = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        start += line.len();
+        match payload(line) {
+            Some(json) => {
+                lines.push(json);
+                end = start as u64;
+            }
+            None if line.contains(&0) || !line.ends_with(b"\n") => {}
+            None => return Err(damaged(path, start - line.len())),
+        }
+    }
+    let last = lines.last().map(|json| decode(json, path)).transpose()?;
+    let before = match &last {
+        Some(Record { intent: Some(_), .. }) => {
+            let before = lines.iter().rev().nth(1).map(|json| decode(json, path)).transpose()?;
+            before.filter(|before| before.intent.is_none())
+        }
+        _ => None,
+    };
+    Ok(Contents { last, before, end })
+}
+
+/// The record of a line whose checksum is right; a hole may end right before it.
+fn payload(line: &[u8]) -> Option<&[u8]> {
+    let line = line.rsplit(|byte| *byte == 0).next()?.strip_suffix(b"\n")?;
+    let (digits, rest) = line.split_at_checked(CHECKSUM_DIGITS)?;
+    let json = rest.strip_prefix(b" ")?;
+    (checksum(json).as_bytes() == digits).then_some(json)
+}
+
+fn decode(json: &[u8], path: &Path) -> Result<Record> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format: u32,
+    }
+    let unreadable = |error: serde_json::Error| {
+        Error::corrupt(format!("the head `{}` cannot be read", path.display())).hint(REPAIR).because(error)
+    };
+    let found = serde_json::from_slice::<Versioned>(json).map_err(unreadable)?.format;
+    if found != FORMAT {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("the head `{}` has format {found}; this program reads format {FORMAT}", path.display()),
+        )
+        .hint("use the version of refrain that wrote it, or a newer one"));
+    }
+    serde_json::from_slice(json).map_err(unreadable)
+}
+
+const REPAIR: &str = "restore the file from a backup; without one, move it away and publish with `--adopt`, which keeps \
+                      what stands at the target as version 0";
+
+fn damaged(path: &Path, offset: usize) -> Error {
+    Error::corrupt(format!(
+        "the head `{}` is damaged at byte {offset}: a line does not match its checksum, and no crash of this program \
+         leaves that",
+        path.display()
+    ))
+    .hint(REPAIR)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Input and output errors as a person can use them.
+
+use super::durable;
+use super::stat::Stat;
+use refrain_core::Error;
+use rustix::io::Errno;
+use std::io;
+use std::path::Path;
+
+/// An error that says what was tried with which path; a full disk, an exceeded quota and a read-only filesystem are
+/// named with the mount that they are true of.
+pub(crate) fn problem(action: &str, path: &Path, source: io::Error) -> Error {
+    let full = |what: &str, hint: &str| {
+        let mount = mount_of(path);
+        Error::io(format!("cannot {action} `{}`: {what} `{mount}`", path.display()), clone_of(&source))
+            .hint(hint.replace("{mount}", &mount))
+    };
+    if durable::is(&source, Errno::NOSPC) {
+        return full("no space is left on", "make room on `{mount}`, then repeat the call");
+    }
+    if durable::is(&source, Errno::DQUOT) {
+        return full("the disk quota is used up on", "free some of your quota on `{mount}`, then repeat the call");
+    }
+    if durable::is(&source, Errno::ROFS) {
+        return full("read-only is the filesystem at", "mount `{mount}` read-write, then repeat the call");
+    }
+    Error::io(format!("cannot {action} `{}`", path.display()), source)
+}
+
+/// The directory at which the path's filesystem is mounted.
+pub(crate) fn mount_of(path: &Path) -> String {
+    let mut mount = path;
+    let mut inner: Option<Stat> = None;
+    for ancestor in path.ancestors() {
+        let Ok(Some(stat)) = Stat::through(ancestor) else { continue };
+        if inner.is_some_and(|inner| !inner.same_mount(&stat)) {
+            break;
+        }
+        inner = Some(stat);
+        mount = ancestor;
+    }
+    mount.display().to_string()
+}
+
+fn clone_of(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error)
+}

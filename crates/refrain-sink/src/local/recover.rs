@@ -1,0 +1,224 @@
+//! Whoever takes the lock finishes what a dead holder began (PROTOCOL 9.3). Always forward, never back (9.5).
+
+use super::problem::problem;
+use super::record::{Displaced, Intent, Layout, Record};
+use super::site::{Locked, Site};
+use super::{LocalKind, durable};
+use refrain_core::{Error, ErrorKind, Head, Result};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where an intent's data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// Visible at the target.
+    Target,
+    /// In the staging place.
+    Staged,
+    /// Among the versions, with no link to it yet.
+    Version,
+    /// Nowhere: it was visible, and was overwritten or deleted since.
+    Gone,
+}
+
+/// Whether the switch of names may meet something that was not planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surprise {
+    /// Give up before anything happens.
+    Refuse,
+    /// Go forward and keep whatever stands there.
+    KeepAside,
+}
+
+impl Locked<'_, '_> {
+    pub(crate) fn recover(&mut self) -> Result<()> {
+        let Some(last) = self.journal.last().cloned() else { return Ok(()) };
+        let site = self.site;
+        let Some(intent) = last.intent else {
+            if let Some(displaced) = &last.displaced {
+                site.keep_displaced(displaced)?;
+            }
+            site.tidy(&last.head);
+            return Ok(());
+        };
+        self.carry_forward(&intent).map_err(|error| undone(site, error))?;
+        self.land(last.head, &intent)
+    }
+
+    /// 9.3 (i) to (iii). That the data is gone needs no mark in the head: its identity shows it (13.2).
+    fn carry_forward(&self, intent: &Intent) -> Result<()> {
+        let site = self.site;
+        match site.whereabouts(intent)? {
+            Whereabouts::Target | Whereabouts::Gone => Ok(()),
+            Whereabouts::Staged | Whereabouts::Version => {
+                durable::make_directories(site.parent())
+                    .map_err(|error| problem("make the directory", site.parent(), error))?;
+                site.switch(intent, Surprise::KeepAside).map_err(|error| problem("publish", &site.target, error))
+            }
+        }
+    }
+
+    /// After the data became visible: keeps what it displaced, makes all of it durable, and writes the head without
+    /// the intent.
+    pub(crate) fn land(&mut self, head: Head, intent: &Intent) -> Result<()> {
+        let site = self.site;
+        self.make_landing_durable(intent)?;
+        let former = self.journal.before().and_then(|record| record.head.publication.clone());
+        self.record_landing(head.clone(), intent)?;
+        if let Some(data) = former.as_ref().and_then(|former| former.data_for(site.slot)) {
+            site.forget_manifest(&data.staged);
+        }
+        site.tidy(&head);
+        Ok(())
+    }
+
+    pub(crate) fn make_landing_durable(&self, intent: &Intent) -> Result<()> {
+        let site = self.site;
+        site.keep_what_was_exchanged(intent)?;
+        durable::sync_directory(site.parent()).map_err(|error| {
+            // FS-13: a second fsync would say "done" whatever became of the pages.
+            site.sink.memory().latched.insert(site.head_path());
+            problem("make durable the names in", site.parent(), error)
+        })
+    }
+
+    pub(crate) fn record_landing(&mut self, head: Head, intent: &Intent) -> Result<()> {
+        self.journal.append(Record::of(head, intent.displaced.clone()))
+    }
+}
+
+impl Site<'_> {
+    /// The inode test (9.3). The target comes first: where a file is moved by a second hard link, both names may show it.
+    pub(crate) fn whereabouts(&self, intent: &Intent) -> Result<Whereabouts> {
+        if self.has_landed(intent)? {
+            return Ok(Whereabouts::Target);
+        }
+        if self.shows(&self.place(&intent.staged)?, intent)? {
+            return Ok(Whereabouts::Staged);
+        }
+        match &intent.layout {
+            Layout::Link { version } if self.shows(&self.place(version)?, intent)? => Ok(Whereabouts::Version),
+            _ => Ok(Whereabouts::Gone),
+        }
+    }
+
+    pub(crate) fn has_landed(&self, intent: &Intent) -> Result<bool> {
+        match &intent.layout {
+            Layout::Real => self.shows(&self.target, intent),
+            Layout::Link { version } => {
+                let version = self.place(version)?;
+                Ok(self.links_to(&version)? && self.shows(&version, intent)?)
+            }
+        }
+    }
+
+    fn shows(&self, path: &Path, intent: &Intent) -> Result<bool> {
+        let identity = intent.identity.parse::<super::Identity>().map_err(Error::corrupt)?;
+        Ok(self.look(path)?.is_some_and(|stat| identity.is(&stat)))
+    }
+
+    /// Makes the data visible in one step. After an error nothing moved, or the inode test tells.
+    pub(crate) fn switch(&self, intent: &Intent, surprise: Surprise) -> io::Result<()> {
+        let staged = self.place(&intent.staged).map_err(io::Error::other)?;
+        match (&intent.layout, self.kind()) {
+            (Layout::Real, LocalKind::File) => crate::file::switch(self, &staged, intent, surprise),
+            (Layout::Real, LocalKind::Directory) => self.switch_names(&staged, intent, surprise),
+            (Layout::Link { version }, _) => {
+                let version = self.place(version).map_err(io::Error::other)?;
+                crate::directory::switch_link(self, &staged, &version, intent, surprise)
+            }
+        }
+    }
+
+    /// Moves to a free name, or exchanges with what has the name.
+    pub(crate) fn switch_names(&self, staged: &Path, intent: &Intent, surprise: Surprise) -> io::Result<()> {
+        const TRIES: usize = 8;
+        let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+        for _ in 0..TRIES {
+            let occupied = super::Stat::of(&self.target)?.is_some();
+            if occupied && intent.displaced.is_none() && surprise == Surprise::Refuse {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let done = if occupied {
+                durable::exchange(staged, &self.target)
+            } else {
+                durable::move_to_free(staged, &self.target)
+            };
+            match done {
+                // Somebody else's file came or went between the look and the step.
+                Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+                    last = error;
+                }
+                done => return done,
+            }
+        }
+        Err(last)
+    }
+
+    /// After an exchange the staging place holds what stood at the target.
+    fn keep_what_was_exchanged(&self, intent: &Intent) -> Result<()> {
+        let staged = self.place(&intent.staged)?;
+        let Some(stat) = self.look(&staged)? else { return Ok(()) };
+        if self.shows(&staged, intent)? {
+            // The first of two hard links to the published file itself (file sink without exchange).
+            return fs::remove_file(&staged).map_err(|error| problem("remove", &staged, error));
+        }
+        self.keep(&staged, &stat, intent.displaced.as_ref())
+    }
+
+    /// A power cut may have undone the move of what the last commit displaced.
+    fn keep_displaced(&self, displaced: &Displaced) -> Result<()> {
+        let staged = self.place(&displaced.staged)?;
+        match self.look(&staged)? {
+            Some(stat) => self.keep(&staged, &stat, Some(displaced)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the empty shell of the published attempt's staging. What is left in it, if anything, stays.
+    pub(crate) fn tidy(&self, head: &Head) {
+        let data = head.publication.as_ref().and_then(|publication| publication.data_for(self.slot));
+        let Some(directory) = data.and_then(|data| self.staging_directory(&data.staged)) else { return };
+        if fs::remove_dir(&directory).is_ok_and_gone() {
+            durable::best_effort(fs::remove_file(super::staging::owner_path(&directory)));
+        }
+    }
+
+    /// The manifest of a publication serves to compare what stands at the target; a replaced one has no use.
+    pub(crate) fn forget_manifest(&self, staged: &str) {
+        if let Some(directory) = self.staging_directory(staged) {
+            durable::best_effort(fs::remove_file(super::staging::manifest_path(&directory)));
+        }
+    }
+
+    /// The attempt's directory that a staged place lies in.
+    pub(crate) fn staging_directory(&self, staged: &str) -> Option<PathBuf> {
+        let directory = self.place(staged).ok()?.parent()?.to_owned();
+        (directory.parent()? == self.volume.slots()).then_some(directory)
+    }
+}
+
+/// For removals: done now, or before.
+trait Gone {
+    fn is_ok_and_gone(&self) -> bool;
+}
+
+impl Gone for io::Result<()> {
+    fn is_ok_and_gone(&self) -> bool {
+        match self {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+}
+
+fn undone(site: &Site<'_>, error: Error) -> Error {
+    let hint = error.hint.clone().unwrap_or_else(|| "mend what the cause says, then repeat the call".to_owned());
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("an earlier commit to `{}` is decided and cannot be carried out yet", site.target.display()),
+    )
+    .hint(hint)
+    .because(error)
+}

@@ -1,0 +1,239 @@
+//! Kept versions: what a publication replaced, for readers that still have it open and for a rollback.
+
+use super::problem::problem;
+use super::record::{Displaced, VersionName};
+use super::site::Site;
+use super::stat::Stat;
+use super::{Identity, LocalKind, durable};
+use jiff::Timestamp;
+use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Publication, Result, SlotAddress, Version};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const FORMAT: u32 = 1;
+/// Contents that would get the same name: a target that was changed by hand more than once under one publication.
+const MOST_NAMESAKES: usize = 1000;
+
+/// What is known of a kept version; lies beside its directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Label {
+    format: u32,
+    slot: SlotAddress,
+    #[serde(flatten)]
+    name: VersionName,
+    replaced_at: Timestamp,
+}
+
+/// A version on disk.
+#[derive(Clone, Debug)]
+struct Kept {
+    directory: PathBuf,
+    label: Label,
+    location: PathBuf,
+}
+
+impl Site<'_> {
+    /// Moves what was displaced from the staging place to the versions. What nobody expected there was changed by
+    /// hand at the last moment, and is kept as such.
+    pub(crate) fn keep(&self, from: &Path, stat: &Stat, displaced: Option<&Displaced>) -> Result<()> {
+        let expected = displaced
+            .filter(|displaced| displaced.identity.parse::<Identity>().is_ok_and(|identity| identity.is(stat)));
+        let name = match (expected, displaced) {
+            (Some(displaced), _) => displaced.version.clone(),
+            (None, Some(displaced)) => VersionName { drifted: true, ..displaced.version.clone() },
+            (None, None) => VersionName { generation: Generation::default(), attempt: None, drifted: true },
+        };
+        self.keep_as(&name, |place| {
+            durable::move_to_free(from, place).or_else(|error| move_plainly(error, from, place))
+        })
+        .map_err(|error| problem("keep the replaced version of", &self.target, error))
+    }
+
+    /// Fills the place of a version by `put`, which must fail with EEXIST when the place is taken.
+    pub(crate) fn keep_as(&self, name: &VersionName, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        make_enterable(&self.versions_path())?;
+        for namesake in 1..=MOST_NAMESAKES {
+            let suffix = if namesake == 1 { String::new() } else { format!(".{namesake}") };
+            let directory = self.versions_path().join(format!("{}{suffix}", name.directory()));
+            make_enterable(&directory)?;
+            self.write_label(&directory, name)?;
+            match put(&directory.join(self.base_name())) {
+                Err(error) if durable::is(&error, Errno::EXIST) || durable::is(&error, Errno::NOTEMPTY) => {}
+                result => return result,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Makes the directory of a version's place, durable in its parents.
+    pub(crate) fn make_version_directory(&self, place: &Path) -> io::Result<()> {
+        make_enterable(&self.versions_path())?;
+        place.parent().map_or(Ok(()), make_enterable)?;
+        durable::sync_directory(&self.versions_path())?;
+        durable::sync_directory(&self.volume.versions())
+    }
+
+    /// The label comes before the version: a version without one would have no time of replacement.
+    pub(crate) fn write_label(&self, directory: &Path, name: &VersionName) -> io::Result<()> {
+        let path = label_path(directory);
+        let label =
+            Label { format: FORMAT, slot: self.slot.clone(), name: name.clone(), replaced_at: Timestamp::now() };
+        let fresh = directory.with_extension("json-new");
+        fs::write(&fresh, serde_json::to_vec(&label)?)?;
+        durable::replace(&fresh, &path)
+    }
+
+    /// How what the head shows is named once it is replaced.
+    pub(crate) fn name_of(&self, published: Option<&Publication>, drifted: bool) -> VersionName {
+        VersionName {
+            generation: published.map(|it| it.run.generation).unwrap_or_default(),
+            attempt: published.map(|it| it.attempt),
+            drifted,
+        }
+    }
+
+    /// The published version and the kept ones, newest first.
+    pub(crate) fn versions(&self) -> Result<Vec<Version>> {
+        let head = self.read()?;
+        let mut versions = Vec::new();
+        let generation = head.as_ref().map(Head::generation).unwrap_or_default();
+        if head.as_ref().is_some_and(|head| head.publication.is_some()) && self.look(&self.target)?.is_some() {
+            versions.push(Version {
+                generation,
+                locations: vec![self.target.display().to_string()],
+                replaced_at: None,
+                current: true,
+            });
+        }
+        versions.extend(self.kept(head.as_ref())?.iter().map(Kept::version));
+        Ok(versions)
+    }
+
+    /// Removes kept versions beyond the policy (7.4). Never the published one.
+    pub(crate) fn trim(&self, keep: &Keep, now: Timestamp, dry_run: bool) -> Result<Vec<Version>> {
+        let superfluous: Vec<Kept> = {
+            let locked = if dry_run { None } else { Some(self.lock()?) };
+            let head = match &locked {
+                Some(locked) => locked.journal.last().map(|record| record.head.clone()),
+                None => self.read()?,
+            };
+            let newest = usize::try_from(keep.versions).unwrap_or(usize::MAX);
+            let in_grace = |kept: &Kept| {
+                let age = now.duration_since(kept.label.replaced_at);
+                std::time::Duration::try_from(age).unwrap_or_default() < keep.grace
+            };
+            self.kept(head.as_ref())?.into_iter().skip(newest).filter(|kept| !in_grace(kept)).collect()
+        };
+        // A replaced version never comes back under its name, so that removing it needs no lock.
+        for kept in superfluous.iter().filter(|_| !dry_run) {
+            durable::remove(&kept.directory)
+                .and_then(|()| durable::remove(&label_path(&kept.directory)))
+                .map_err(|error| problem("remove the version", &kept.directory, error))?;
+        }
+        Ok(superfluous.iter().map(Kept::version).collect())
+    }
+
+    /// Copies a version into a staging place.
+    pub(crate) fn restore(&self, generation: Generation, into: &Path) -> Result<()> {
+        let head = self.read()?;
+        let published = head.as_ref().filter(|head| head.publication.is_some()).map(Head::generation);
+        let from = if published == Some(generation) {
+            self.target.clone()
+        } else {
+            let mut kept = self.kept(head.as_ref())?;
+            // What was published comes before what became of it by hand.
+            kept.sort_by_key(|kept| kept.label.name.drifted);
+            let found = kept.into_iter().find(|kept| kept.label.name.generation == generation);
+            found.map(|kept| kept.location).ok_or_else(|| self.no_version(generation))?
+        };
+        match self.kind() {
+            LocalKind::File => crate::file::copy(&from, into),
+            LocalKind::Directory => crate::directory::copy(&from, into),
+        }
+        .map_err(|error| problem("copy the version", &from, error))
+    }
+
+    fn no_version(&self, generation: Generation) -> Error {
+        let list = self.versions().unwrap_or_default();
+        let list: Vec<String> = list.iter().map(|version| version.generation.to_string()).collect();
+        let error =
+            Error::new(ErrorKind::Invalid, format!("there is no version {generation} of `{}`", self.target.display()));
+        if list.is_empty() { error } else { error.hint(format!("kept are: {}", list.join(", "))) }
+    }
+
+    /// Kept versions, newest first; without the one that a link at the target shows.
+    fn kept(&self, head: Option<&Head>) -> Result<Vec<Kept>> {
+        let directory = self.versions_path();
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(problem("list", &directory, error)),
+        };
+        let shown = self.version_link();
+        let current = head.and_then(|head| head.publication.as_ref());
+        let current = current.map(|it| self.version_place(it.run.generation, it.attempt));
+        let mut kept = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| problem("list", &directory, error))?.path();
+            let location = path.join(self.base_name());
+            if Some(&location) == shown.as_ref() || Some(&location) == current.as_ref() {
+                continue;
+            }
+            if let Some(label) = read_label(&path)?
+                && self.look(&location)?.is_some()
+            {
+                kept.push(Kept { directory: path, label, location });
+            }
+        }
+        kept.sort_by(|one, other| {
+            let order = |kept: &Kept| (kept.label.name.generation, kept.label.replaced_at);
+            order(other).cmp(&order(one))
+        });
+        Ok(kept)
+    }
+}
+
+impl Kept {
+    fn version(&self) -> Version {
+        Version {
+            generation: self.label.name.generation,
+            locations: vec![self.location.display().to_string()],
+            replaced_at: Some(self.label.replaced_at),
+            current: false,
+        }
+    }
+}
+
+fn label_path(directory: &Path) -> PathBuf {
+    let mut name = directory.as_os_str().to_owned();
+    name.push(".json");
+    PathBuf::from(name)
+}
+
+/// A label that cannot be read is a version that nobody touches: it is neither listed nor removed.
+fn read_label(directory: &Path) -> Result<Option<Label>> {
+    match fs::read(label_path(directory)) {
+        Ok(bytes) => Ok(serde_json::from_slice::<Label>(&bytes).ok().filter(|label| label.format == FORMAT)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(problem("read", &label_path(directory), error)),
+    }
+}
+
+/// Readers may be led here by a link, so that others may enter, though not list.
+fn make_enterable(directory: &Path) -> io::Result<()> {
+    durable::make_private_directory(directory)?;
+    Ok(rustix::fs::chmod(directory, rustix::fs::Mode::from_raw_mode(0o711))?)
+}
+
+fn move_plainly(error: io::Error, from: &Path, place: &Path) -> io::Result<()> {
+    if !durable::is_lacking(&error) {
+        return Err(error);
+    }
+    match Stat::of(place)? {
+        Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        None => durable::replace(from, place),
+    }
+}
