@@ -76,7 +76,7 @@ fn success(report: &Report) -> String {
         .outputs
         .iter()
         .map(|output| {
-            if output.location.ends_with('/') {
+            if output.sink == "directory" {
                 format!("{} ({} files, {})", output.location, output.files, size(output.bytes))
             } else {
                 format!("{} ({})", output.location, size(output.bytes))

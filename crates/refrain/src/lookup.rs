@@ -35,7 +35,7 @@ pub struct PublishedPath {
 
 /// What a published path says of its own origin, as JSON, where the filesystem has user attributes. Needs no home.
 pub fn provenance(path: &Path) -> Option<String> {
-    refrain_sink::provenance_of(path)
+    refrain_sink::provenance_of(path).ok().flatten()
 }
 
 impl Boundary {

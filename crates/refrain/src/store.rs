@@ -20,7 +20,7 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
             return Err(Error::corrupt(format!("the state store `{}` is gone", database.display()))
                 .hint(format!("put a backup back and run `refrain store restored`, or give it up: refrain store init --replaces {lost}")));
         }
-        Home::make_state(&home.directory)?;
+        make_state(home)?;
         return Ok(Arc::new(SqliteStore::create(&database, BTreeSet::new(), options(clock)?)?));
     }
     Ok(Arc::new(SqliteStore::open(&database, options(clock)?)?))
@@ -32,7 +32,7 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
 /// `invalid` when there is a store already.
 pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
     embedded_only(home)?;
-    Home::make_state(&home.directory)?;
+    make_state(home)?;
     SqliteStore::create(&home.database(), replaces, options(&clock())?)?.identity()
 }
 
@@ -46,6 +46,12 @@ pub fn restored(home: &Home) -> Result<StoreIdentity> {
 pub fn identity(home: &Home) -> Result<StoreIdentity> {
     embedded_only(home)?;
     SqliteStore::identity_of(&home.database(), options(&clock())?)
+}
+
+/// The state directory with its volume, so that a run need not make and sync them.
+fn make_state(home: &Home) -> Result<()> {
+    Home::make_state(&home.directory)?;
+    refrain_sink::prepare_volume(&home.state())
 }
 
 fn clock() -> Arc<dyn Clock> {
