@@ -131,15 +131,23 @@ impl Mount {
     pub fn fill(&self) -> PathBuf {
         let path = self.path().join("filler");
         let mut file = File::create(&path).expect("create the filler");
-        // Large pieces first; bytes at the end, so that not even a short file fits.
-        for piece in [1 << 20, 4096, 1] {
-            let zeros = vec![0; piece];
-            loop {
-                match file.write_all(&zeros).and_then(|()| if piece == 1 { file.sync_data() } else { Ok(()) }) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::StorageFull => break,
-                    Err(error) => panic!("cannot fill {}: {error}", path.display()),
+        loop {
+            let before = file.metadata().expect("measure the filler").len();
+            // Large pieces first; bytes at the end, so that not even a short file fits.
+            for piece in [1 << 20, 4096, 1] {
+                let zeros = vec![0; piece];
+                loop {
+                    match file.write_all(&zeros) {
+                        Ok(()) => {}
+                        Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                        Err(error) => panic!("cannot fill {}: {error}", path.display()),
+                    }
                 }
+            }
+            // What was reserved for writing out and then not needed is free again after it.
+            file.sync_all().expect("write the filler out");
+            if file.metadata().expect("measure the filler").len() == before {
+                break;
             }
         }
         path
