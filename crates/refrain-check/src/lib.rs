@@ -1,1 +1,5 @@
 //! Proof: the protocol's explorer and the conformance suites for stores and sinks.
+
+mod cases;
+pub mod explorer;
+pub mod store_suite;
