@@ -9,5 +9,5 @@ mod file;
 mod local;
 mod memory;
 
-pub use local::{LocalKind, LocalSink, prepare_volume, provenance_of};
+pub use local::{LocalKind, LocalSink, any_claimed_store, prepare_volume, provenance_of, write_whole};
 pub use memory::MemorySink;

@@ -1,6 +1,6 @@
 //! How a directory becomes visible.
 
-use crate::local::{Intent, Layout, Site, Stat, Surprise, durable, relative};
+use crate::local::{Intent, Layout, Site, Stat, Surprise, VersionName, durable, relative};
 use refrain_core::Result;
 use std::fs;
 use std::io;
@@ -60,7 +60,7 @@ fn link_text(site: &Site<'_>, version: &Path) -> std::path::PathBuf {
 /// What the old link shows lies among the versions already and is only labelled; anything else gets a second name
 /// there.
 fn keep_link(site: &Site<'_>, standing: &Stat, intent: &Intent) -> io::Result<()> {
-    let name = intent.displaced.as_ref().map_or_else(|| site.name_of(None, true), |it| it.version.clone());
+    let name = intent.displaced.as_ref().map_or_else(|| VersionName::of(None, true), |it| it.version.clone());
     let shown = if standing.is_link() { site.version_link() } else { None };
     match shown.as_deref().and_then(Path::parent) {
         Some(directory) if Stat::of(directory)?.is_some() => site.write_label(directory, &name),

@@ -19,6 +19,8 @@ use std::thread;
 /// Entries that are hashed together, by two threads.
 const BATCH: usize = 512;
 const DOMAIN: &[u8] = b"refrain directory 1\0";
+/// Begins the last line: a manifest without it was cut off.
+const END: &str = "end ";
 const EXECUTABLE: u32 = 0o100;
 
 /// What an entry holds.
@@ -73,49 +75,56 @@ pub(super) fn digest(root: &Path, list: &mut dyn FnMut(&str) -> Result<()>) -> R
         Ok(Go::On)
     })?;
     fold(&mut batch)?;
-    list(&format!("end {count}"))?;
+    list(&format!("{END}{count}"))?;
     Ok(hasher.finalize())
 }
 
-/// Compares a directory with its manifest; says what differs. Nothing in the outer answer: there is no whole manifest.
-pub(super) fn compare(root: &Path, manifest: &Path, strictness: Strictness) -> Result<Option<Option<String>>> {
+/// Answer of [`compare`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    /// The directory is as the manifest says.
+    Same,
+    /// What differs.
+    Differs(String),
+    /// There is no whole manifest to compare with.
+    NoManifest,
+}
+
+/// Compares a directory with its manifest.
+pub(super) fn compare(root: &Path, manifest: &Path, strictness: Strictness) -> Result<Comparison> {
     let file = match durable::open_file(manifest) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Comparison::NoManifest),
         Err(error) => return Err(problem("open the manifest", manifest, error)),
     };
     let mut lines = BufReader::new(file).lines();
     let mut next = || lines.next().transpose().map_err(|error| problem("read the manifest", manifest, error));
     if next()?.is_none() {
-        return Ok(None);
+        return Ok(Comparison::NoManifest);
     }
-    let mut difference = None;
-    let mut torn = false;
+    let mut found = None;
     walk(root, &mut |entry| {
-        match next()? {
-            Some(listed) => difference = entry_difference(&entry, &listed, strictness)?,
-            None => torn = true,
-        }
-        Ok(if difference.is_some() || torn { Go::Stop } else { Go::On })
+        found = match next()? {
+            Some(listed) => entry_difference(&entry, &listed, strictness)?.map(Comparison::Differs),
+            None => Some(Comparison::NoManifest),
+        };
+        Ok(if found.is_some() { Go::Stop } else { Go::On })
     })?;
-    if torn {
-        return Ok(None);
+    if let Some(found) = found {
+        return Ok(found);
     }
-    if difference.is_some() {
-        return Ok(Some(difference));
-    }
-    match next()? {
-        Some(line) if line.starts_with("end ") => Ok(Some(None)),
-        Some(line) => Ok(Some(Some(format!("`{}` is missing", listed_path(&line))))),
-        None => Ok(None),
-    }
+    Ok(match next()? {
+        Some(line) if line.starts_with(END) => Comparison::Same,
+        Some(line) => Comparison::Differs(format!("`{}` is missing", listed_path(&line))),
+        None => Comparison::NoManifest,
+    })
 }
 
 fn entry_difference(entry: &Entry, listed: &str, strictness: Strictness) -> Result<Option<String>> {
     let path = entry.path.display();
     let name = escape(entry.path.as_os_str());
     let listed_name = listed_path(listed);
-    if listed.starts_with("end ") {
+    if listed.starts_with(END) {
         return Ok(Some(format!("`{path}` was added")));
     }
     if name != listed_name {
@@ -225,11 +234,11 @@ fn contents(batch: &[Entry]) -> Result<Vec<Content>> {
     }
     let (one, other) = batch.split_at(batch.len() / 2);
     thread::scope(|scope| {
-        let helper = scope.spawn(|| read(other));
+        let second = scope.spawn(|| read(other));
         let mut contents = read(one)?;
-        let helped =
-            helper.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a hashing thread ended early")));
-        contents.extend(helped?);
+        let more =
+            second.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a hashing thread ended early")));
+        contents.extend(more?);
         Ok(contents)
     })
 }

@@ -1,7 +1,7 @@
 //! Whether a directory is what was sealed.
 
-use super::manifest::{self, Strictness};
-use crate::local::{Depth, Site, Stat, digest_text, identity_of, manifest_path};
+use super::manifest::{self, Comparison, Strictness};
+use crate::local::{Depth, Site, Stat, digest_text, identity_of, look, manifest_path};
 use refrain_core::{Publication, Result, SealedData};
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn difference(
     }
     let version = site.version_place(publication.run.generation, publication.attempt);
     match site.version_link() {
-        Some(shown) if shown == version => match site.look(&version)? {
+        Some(shown) if shown == version => match look(&version)? {
             Some(stat) => tree_difference(site, data, &version, &stat, depth),
             None => Ok(Some(format!("`{target}` is a link to `{}`, which is gone", version.display()))),
         },
@@ -54,10 +54,12 @@ fn tree_difference(
     let manifest = site.staging_directory(&data.staged).map(|directory| manifest_path(&directory));
     let compared = match manifest {
         Some(manifest) => manifest::compare(root, &manifest, Strictness::SameContent)?,
-        None => None,
+        None => Comparison::NoManifest,
     };
-    if let Some(difference) = compared {
-        return Ok(difference.map(|difference| format!("in `{}`, {difference}", root.display())));
+    match compared {
+        Comparison::Same => return Ok(None),
+        Comparison::Differs(difference) => return Ok(Some(format!("in `{}`, {difference}", root.display()))),
+        Comparison::NoManifest => {}
     }
     // Without a whole manifest only the content can tell.
     let hash = manifest::digest(root, &mut |_| Ok(()))?;

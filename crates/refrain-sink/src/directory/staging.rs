@@ -1,8 +1,10 @@
 //! Sealing a directory.
 
-use super::manifest::{self, Strictness};
+use super::manifest::{self, Comparison, Strictness};
 use super::walk::{Entry, Go, walk};
-use crate::local::{Measured, Owner, Site, Stat, changed, digest_text, durable, incomplete, manifest_path, problem};
+use crate::local::{
+    Measured, Owner, Site, Stat, changed, digest_text, durable, incomplete, look, manifest_path, problem,
+};
 use refrain_core::{Error, Guards, Result};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -49,15 +51,15 @@ pub(crate) fn seal(
     durable::sync_file(&list).map_err(|error| incomplete(&path, error))?;
     durable::sync_directory(directory).map_err(|error| incomplete(directory, error))?;
     match manifest::compare(staged, &path, Strictness::Untouched)? {
-        Some(None) => Ok(Measured { digest: digest_text(&hash), ..measured }),
-        Some(Some(difference)) => Err(changed(staged).because(difference)),
-        None => Err(changed(&path)),
+        Comparison::Same => Ok(Measured { digest: digest_text(&hash), ..measured }),
+        Comparison::Differs(difference) => Err(changed(staged).because(difference)),
+        Comparison::NoManifest => Err(changed(&path)),
     }
 }
 
 fn survey(site: &Site<'_>, staged: &Path) -> Result<Survey> {
     let mut survey = Survey::default();
-    let root = site.look(staged)?.ok_or_else(|| changed(staged))?;
+    let root = look(staged)?.ok_or_else(|| changed(staged))?;
     let real = staged.canonicalize().map_err(|error| problem("look at", staged, error))?;
     survey.to_sync.push((staged.to_owned(), true));
     walk(staged, &mut |entry| {

@@ -1,6 +1,6 @@
 //! How a file becomes visible.
 
-use crate::local::{Intent, Site, Stat, Surprise, durable};
+use crate::local::{Intent, Site, Stat, Surprise, VersionName, durable};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn switch_without_exchange(site: &Site<'_>, staged: &Path, intent: &Intent, surp
     }
     let version = match (&intent.displaced, surprise) {
         (Some(displaced), _) => displaced.version.clone(),
-        (None, Surprise::KeepAside) => site.name_of(None, true),
+        (None, Surprise::KeepAside) => VersionName::of(None, true),
         (None, Surprise::Refuse) => return Err(io::ErrorKind::AlreadyExists.into()),
     };
     site.keep_as(&version, |place| match durable::link(target, place) {

@@ -1,6 +1,6 @@
 //! Sealing one file.
 
-use crate::local::{Measured, Site, Stat, changed, digest_text, durable, hash_file, incomplete, problem};
+use crate::local::{Measured, Site, Stat, changed, digest_text, durable, hash_file, incomplete, look, problem};
 use refrain_core::{Error, Guards, Result};
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ const LARGE: u64 = 4 * 1024 * 1024;
 /// Checks, hashes and makes durable the staged file and its name.
 pub(crate) fn seal(site: &Site<'_>, directory: &Path, staged: &Path, guards: &Guards) -> Result<Measured> {
     let file = durable::open_file(staged).map_err(|error| problem("open", staged, error))?;
-    let before = look(&file, staged)?;
+    let before = look_open(&file, staged)?;
     if before.links > 1 {
         return Err(Error::guard(format!(
             "the output for `{}` has {} names (hard links): a write through another name would change the publication",
@@ -32,13 +32,13 @@ pub(crate) fn seal(site: &Site<'_>, directory: &Path, staged: &Path, guards: &Gu
     synced.map_err(|error| incomplete(staged, error))?;
     durable::sync_directory(directory).map_err(|error| incomplete(directory, error))?;
     // By the name, not by the open file: another file may have been renamed to it.
-    if !site.look(staged)?.is_some_and(|now| now.untouched(&before)) {
+    if !look(staged)?.is_some_and(|now| now.untouched(&before)) {
         return Err(changed(staged));
     }
     Ok(Measured { digest: digest_text(&hash), bytes: before.size, files: 1 })
 }
 
-fn look(file: &File, staged: &Path) -> Result<Stat> {
+fn look_open(file: &File, staged: &Path) -> Result<Stat> {
     Stat::of_open(file).map_err(|error| problem("look at", staged, error))
 }
 

@@ -154,7 +154,8 @@ pub(crate) fn escape(path: &OsStr) -> String {
         if byte.is_ascii_graphic() && *byte != b'%' {
             text.push(char::from(*byte));
         } else {
-            text.push_str(&format!("%{byte:02x}"));
+            text.push('%');
+            text.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or('0')));
         }
     }
     text

@@ -1,6 +1,6 @@
 //! K3: the commit (PROTOCOL 4.2, 9.4).
 
-use super::problem::problem;
+use super::problem::{look, problem};
 use super::record::{Displaced, FORMAT, Intent, Layout, Record, VersionName};
 use super::recover::{Surprise, Whereabouts};
 use super::site::{Locked, Site};
@@ -19,7 +19,7 @@ impl Site<'_> {
     /// # Crash safety
     /// Before the intent is durable: nothing happened. After: whoever next takes the lock carries it out. The one
     /// step that readers see is a rename.
-    pub(crate) fn commit(&self, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
+    pub(crate) fn commit(&self, request: &CommitRequest, options: CommitOptions) -> Result<CommitAnswer> {
         if self.sink.memory().latched.contains(&self.head_path()) {
             return Err(self.durability_unknown());
         }
@@ -46,13 +46,13 @@ impl Site<'_> {
             layout: self.layout(request, standing.as_ref())?,
             displaced,
         };
-        locked.carry_out(head, intent, own)
+        locked.carry_out(&head, &intent, own)
     }
 
     /// Sealed data is looked at once more. For an attempt's own the root tells; whoever rolls forward what another
     /// sealed, perhaps long ago, compares every entry (FS-14).
     fn sealed_as_it_was(&self, data: &SealedData, staged: &Path, own: bool) -> Result<Option<Stat>> {
-        let Some(stat) = self.look(staged)? else { return Ok(None) };
+        let Some(stat) = look(staged)? else { return Ok(None) };
         let identity = identity_of(data)?;
         let same = match (self.kind(), own) {
             (LocalKind::File, true) => identity.is_unchanged(&stat) && stat.size == data.bytes,
@@ -94,7 +94,7 @@ impl Site<'_> {
 
 impl Locked<'_, '_> {
     /// What stands at the target must be what the head says, or be there with permission; it is kept in any case.
-    fn what_it_displaces(&self, staged: &str, options: &CommitOptions) -> Result<(Option<Stat>, Option<Displaced>)> {
+    fn what_it_displaces(&self, staged: &str, options: CommitOptions) -> Result<(Option<Stat>, Option<Displaced>)> {
         let site = self.site;
         let head = self.journal.last().map(|record| &record.head);
         let target = site.target.display();
@@ -118,40 +118,40 @@ impl Locked<'_, '_> {
             Standing::Foreign(stat) => {
                 (stat, VersionName { generation: refrain_core::Generation::default(), attempt: None, drifted: false })
             }
-            Standing::Ours(stat) => (stat, site.name_of(published, false)),
-            Standing::Drifted(stat, _) => (stat, site.name_of(published, true)),
+            Standing::Ours(stat) => (stat, VersionName::of(published, false)),
+            Standing::Drifted(stat, _) => (stat, VersionName::of(published, true)),
         };
         let identity = Identity::of(&stat).to_string();
         Ok((Some(stat), Some(Displaced { staged: staged.to_owned(), identity, version })))
     }
 
-    fn carry_out(&mut self, head: Head, intent: Intent, own: bool) -> Result<CommitAnswer> {
+    fn carry_out(&mut self, head: &Head, intent: &Intent, own: bool) -> Result<CommitAnswer> {
         let site = self.site;
         durable::make_directories(site.parent())
             .map_err(|error| problem("make the directory", site.parent(), error))?;
         self.lock.demand_in_place()?;
         site.sink.reach(CrashPoint::BeforeIntent);
         self.make_names_durable(own)?;
-        self.decide(&head, &intent)?;
+        self.decide(head, intent)?;
         site.sink.reach(CrashPoint::AfterIntent);
-        if let Err(error) = site.switch(&intent, Surprise::Refuse) {
-            return Err(self.give_up(&intent, error));
+        if let Err(error) = site.switch(intent, Surprise::Refuse) {
+            return Err(self.give_up(intent, error));
         }
         site.sink.reach(CrashPoint::AfterRename);
         let former = self.journal.before().and_then(|record| record.head.publication.clone());
-        if let Err(error) = self.make_landing_durable(&intent) {
+        if let Err(error) = self.make_landing_durable(intent) {
             return Err(site.durability_unknown().because(error)); // 9.6
         }
         site.sink.reach(CrashPoint::BeforeRecord);
         // The commit is decided, visible and durable. Without this record the next holder of the lock sees by the
         // inode that it landed, and writes the record then.
-        let recorded = self.record_landing(head.clone(), &intent).is_ok();
+        let recorded = self.record_landing(head.clone(), intent).is_ok();
         site.sink.reach(CrashPoint::AfterRecord);
         if recorded {
             if let Some(data) = former.as_ref().and_then(|former| former.data_for(site.slot)) {
                 site.forget_manifest(&data.staged);
             }
-            site.tidy(&head);
+            site.tidy(head);
         }
         Ok(CommitAnswer::Committed)
     }

@@ -2,7 +2,7 @@
 //! given had the task written straight to the target.
 
 use super::Stat;
-use super::problem::problem;
+use super::problem::{look, problem};
 use super::site::Site;
 use super::volume::nearest_directory;
 use refrain_core::Result;
@@ -22,7 +22,7 @@ impl Site<'_> {
         let Some(model) = model.or_else(|| (parent.mode & SETGID != 0).then_some(parent)) else {
             return Ok(());
         };
-        let Some(own) = self.look(directory)? else { return Ok(()) };
+        let Some(own) = look(directory)? else { return Ok(()) };
         let apply = || {
             chown(directory, None, (own.gid != model.gid).then_some(model.gid))?;
             chmod(directory, own.mode | SETGID)

@@ -12,6 +12,7 @@ mod hash;
 mod identity;
 mod journal;
 mod lock;
+mod lost;
 mod metadata;
 mod preflight;
 mod problem;
@@ -25,15 +26,18 @@ mod standing;
 mod stat;
 mod versions;
 mod volume;
+mod whole;
 
+pub use lost::any_claimed_store;
 pub use provenance::provenance_of;
 pub use volume::prepare_volume;
+pub use whole::write_whole;
 
 pub(crate) use address::{escape, relative};
 pub(crate) use hash::hash_file;
 pub(crate) use identity::Identity;
-pub(crate) use problem::problem;
-pub(crate) use record::{Intent, Layout};
+pub(crate) use problem::{look, problem};
+pub(crate) use record::{Intent, Layout, VersionName};
 pub(crate) use recover::Surprise;
 pub(crate) use seal::{Measured, changed, incomplete};
 pub(crate) use site::Site;
@@ -73,6 +77,14 @@ impl LocalKind {
         match self {
             Self::File => "file",
             Self::Directory => "directory",
+        }
+    }
+
+    /// What a sink of this kind promises.
+    pub fn capabilities(self) -> Capabilities {
+        match self {
+            Self::File => crate::file::CAPABILITIES,
+            Self::Directory => crate::directory::CAPABILITIES,
         }
     }
 }
@@ -226,7 +238,7 @@ impl Sink for LocalSink {
     }
 
     fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
-        self.site(slot)?.commit(request, options)
+        self.site(slot)?.commit(request, *options)
     }
 
     fn condition(&self, slot: &SlotAddress, head: Option<&Head>) -> Result<Condition> {

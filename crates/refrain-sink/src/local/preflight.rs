@@ -1,6 +1,6 @@
 //! Finds out, before the task starts, whether a publication can succeed.
 
-use super::problem::{mount_of, problem};
+use super::problem::{look, mount_of, problem};
 use super::site::Site;
 use super::stat::Stat;
 use super::volume::nearest_directory;
@@ -14,7 +14,7 @@ impl Site<'_> {
         self.volume.demand_local()?;
         self.volume.prepare()?;
         self.demand_writable_parent()?;
-        let Some(stat) = self.look(&self.target)? else { return Ok(()) };
+        let Some(stat) = look(&self.target)? else { return Ok(()) };
         if stat.is_mount_point() {
             return Err(self
                 .unusable("something is mounted there, and a mount point cannot be replaced")

@@ -2,7 +2,7 @@
 
 use super::durable;
 use super::stat::Stat;
-use refrain_core::Error;
+use refrain_core::{Error, Result};
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
@@ -25,6 +25,11 @@ pub(crate) fn problem(action: &str, path: &Path, source: io::Error) -> Error {
         return full("read-only is the filesystem at", "mount `{mount}` read-write, then repeat the call");
     }
     Error::io(format!("cannot {action} `{}`", path.display()), source)
+}
+
+/// Looks at the path itself, not through a link. Nothing when there is nothing.
+pub(crate) fn look(path: &Path) -> Result<Option<Stat>> {
+    Stat::of(path).map_err(|error| problem("look at", path, error))
 }
 
 /// The directory at which the path's filesystem is mounted.

@@ -1,6 +1,6 @@
 //! What a head record holds (docs/FORMATS.md).
 
-use refrain_core::{AttemptId, Generation, Head};
+use refrain_core::{AttemptId, Generation, Head, Publication};
 use serde::{Deserialize, Serialize};
 
 /// The format that this code writes and the only one that it reads.
@@ -83,6 +83,15 @@ pub(crate) struct VersionName {
 }
 
 impl VersionName {
+    /// How what the head shows is named once it is replaced.
+    pub(crate) fn of(published: Option<&Publication>, drifted: bool) -> Self {
+        Self {
+            generation: published.map(|it| it.run.generation).unwrap_or_default(),
+            attempt: published.map(|it| it.attempt),
+            drifted,
+        }
+    }
+
     /// The directory's name among the versions of the slot.
     pub(crate) fn directory(&self) -> String {
         let attempt = self.attempt.map_or_else(|| "adopted".to_owned(), |attempt| attempt.to_string());

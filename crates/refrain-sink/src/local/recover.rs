@@ -1,6 +1,6 @@
 //! Whoever takes the lock finishes what a dead holder began (PROTOCOL 9.3). Always forward, never back (9.5).
 
-use super::problem::problem;
+use super::problem::{look, problem};
 use super::record::{Displaced, Intent, Layout, Record};
 use super::site::{Locked, Site};
 use super::{LocalKind, durable};
@@ -43,7 +43,7 @@ impl Locked<'_, '_> {
             return Ok(());
         };
         self.carry_forward(&intent).map_err(|error| undone(site, error))?;
-        self.land(last.head, &intent)
+        self.land(&last.head, &intent)
     }
 
     /// 9.3 (i) to (iii). That the data is gone needs no mark in the head: its identity shows it (13.2).
@@ -61,7 +61,7 @@ impl Locked<'_, '_> {
 
     /// After the data became visible: keeps what it displaced, makes all of it durable, and writes the head without
     /// the intent.
-    pub(crate) fn land(&mut self, head: Head, intent: &Intent) -> Result<()> {
+    pub(crate) fn land(&mut self, head: &Head, intent: &Intent) -> Result<()> {
         let site = self.site;
         self.make_landing_durable(intent)?;
         let former = self.journal.before().and_then(|record| record.head.publication.clone());
@@ -69,7 +69,7 @@ impl Locked<'_, '_> {
         if let Some(data) = former.as_ref().and_then(|former| former.data_for(site.slot)) {
             site.forget_manifest(&data.staged);
         }
-        site.tidy(&head);
+        site.tidy(head);
         Ok(())
     }
 
@@ -94,28 +94,23 @@ impl Site<'_> {
         if self.has_landed(intent)? {
             return Ok(Whereabouts::Target);
         }
-        if self.shows(&self.place(&intent.staged)?, intent)? {
+        if shows(&self.place(&intent.staged)?, intent)? {
             return Ok(Whereabouts::Staged);
         }
         match &intent.layout {
-            Layout::Link { version } if self.shows(&self.place(version)?, intent)? => Ok(Whereabouts::Version),
+            Layout::Link { version } if shows(&self.place(version)?, intent)? => Ok(Whereabouts::Version),
             _ => Ok(Whereabouts::Gone),
         }
     }
 
     pub(crate) fn has_landed(&self, intent: &Intent) -> Result<bool> {
         match &intent.layout {
-            Layout::Real => self.shows(&self.target, intent),
+            Layout::Real => shows(&self.target, intent),
             Layout::Link { version } => {
                 let version = self.place(version)?;
-                Ok(self.links_to(&version)? && self.shows(&version, intent)?)
+                Ok(self.links_to(&version)? && shows(&version, intent)?)
             }
         }
-    }
-
-    fn shows(&self, path: &Path, intent: &Intent) -> Result<bool> {
-        let identity = intent.identity.parse::<super::Identity>().map_err(Error::corrupt)?;
-        Ok(self.look(path)?.is_some_and(|stat| identity.is(&stat)))
     }
 
     /// Makes the data visible in one step. After an error nothing moved, or the inode test tells.
@@ -159,8 +154,8 @@ impl Site<'_> {
     /// After an exchange the staging place holds what stood at the target.
     fn keep_what_was_exchanged(&self, intent: &Intent) -> Result<()> {
         let staged = self.place(&intent.staged)?;
-        let Some(stat) = self.look(&staged)? else { return Ok(()) };
-        if self.shows(&staged, intent)? {
+        let Some(stat) = look(&staged)? else { return Ok(()) };
+        if shows(&staged, intent)? {
             // The first of two hard links to the published file itself (file sink without exchange).
             return fs::remove_file(&staged).map_err(|error| problem("remove", &staged, error));
         }
@@ -170,7 +165,7 @@ impl Site<'_> {
     /// A power cut may have undone the move of what the last commit displaced.
     fn keep_displaced(&self, displaced: &Displaced) -> Result<()> {
         let staged = self.place(&displaced.staged)?;
-        match self.look(&staged)? {
+        match look(&staged)? {
             Some(stat) => self.keep(&staged, &stat, Some(displaced)),
             None => Ok(()),
         }
@@ -197,6 +192,12 @@ impl Site<'_> {
         let directory = self.place(staged).ok()?.parent()?.to_owned();
         (directory.parent()? == self.volume.slots()).then_some(directory)
     }
+}
+
+/// Whether the intent's data is at the path.
+fn shows(path: &Path, intent: &Intent) -> Result<bool> {
+    let identity = intent.identity.parse::<super::Identity>().map_err(Error::corrupt)?;
+    Ok(look(path)?.is_some_and(|stat| identity.is(&stat)))
 }
 
 /// For removals: done now, or before.

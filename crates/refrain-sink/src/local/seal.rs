@@ -1,6 +1,6 @@
 //! The seal (PROTOCOL 5.8): guards, metadata, durability, and what was sealed. After it nothing may change.
 
-use super::problem::problem;
+use super::problem::{look, problem};
 use super::site::Site;
 use super::staging::Owner;
 use super::stat::Stat;
@@ -25,7 +25,7 @@ impl Site<'_> {
         let directory = self.attempt_directory(staging)?;
         let staged = directory.join(self.base_name());
         self.demand_only_declared(&directory)?;
-        let stat = self.look(&staged)?.ok_or_else(|| self.no_output(&staged))?;
+        let stat = look(&staged)?.ok_or_else(|| self.no_output(&staged))?;
         self.demand_kind(&stat)?;
         provenance::attach(&staged, &guards.provenance)
             .map_err(|error| problem("attach the provenance to", &staged, error))?;
@@ -39,7 +39,7 @@ impl Site<'_> {
         let slots = self.volume.slots();
         durable::sync_directory(&slots).map_err(|error| incomplete(&slots, error))?;
         self.sink.memory().unsynced.remove(&self.head_path());
-        let sealed = self.look(&staged)?.ok_or_else(|| changed(&staged))?;
+        let sealed = look(&staged)?.ok_or_else(|| changed(&staged))?;
         Ok(SealedData {
             slot: self.slot.clone(),
             staged: self.encode(&staged)?,

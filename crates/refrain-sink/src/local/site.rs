@@ -2,8 +2,7 @@
 
 use super::journal::{self, Journal};
 use super::lock::SlotLock;
-use super::problem::problem;
-use super::stat::Stat;
+use super::problem::look;
 use super::volume::{self, Volume};
 use super::{LocalKind, LocalSink, address};
 use refrain_core::{AttemptId, Error, ErrorKind, Generation, Head, Result, SlotAddress, StagingId};
@@ -129,17 +128,13 @@ impl<'s> Site<'s> {
     }
 
     pub(crate) fn links_to(&self, version: &Path) -> Result<bool> {
-        let standing = self.look(&self.target)?;
+        let standing = look(&self.target)?;
         Ok(standing.is_some_and(|stat| stat.is_link()) && self.version_link().as_deref() == Some(version))
     }
 
     /// The descriptor that was opened before the task wrote.
     pub(crate) fn take_witness(&self, staged: &Path) -> Option<File> {
         self.sink.memory().witnesses.remove(staged)
-    }
-
-    pub(crate) fn look(&self, path: &Path) -> Result<Option<Stat>> {
-        Stat::of(path).map_err(|error| problem("look at", path, error))
     }
 }
 

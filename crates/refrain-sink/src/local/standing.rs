@@ -1,6 +1,6 @@
 //! What stands at the target, compared with what the head says (PROTOCOL 13.2).
 
-use super::problem::problem;
+use super::problem::{look, problem};
 use super::site::Site;
 use super::stat::Stat;
 use super::{LocalKind, durable, hash_file};
@@ -31,7 +31,7 @@ pub(crate) enum Standing {
 
 impl Site<'_> {
     pub(crate) fn standing(&self, head: Option<&Head>, depth: Depth) -> Result<Standing> {
-        let Some(stat) = self.look(&self.target)? else {
+        let Some(stat) = look(&self.target)? else {
             return Ok(Standing::Nothing);
         };
         let publication = head.and_then(|head| head.publication.as_ref());

@@ -1,12 +1,12 @@
 //! Kept versions: what a publication replaced, for readers that still have it open and for a rollback.
 
-use super::problem::problem;
+use super::problem::{look, problem};
 use super::record::{Displaced, VersionName};
 use super::site::Site;
 use super::stat::Stat;
 use super::{Identity, LocalKind, durable};
 use jiff::Timestamp;
-use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Publication, Result, SlotAddress, Version};
+use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Result, SlotAddress, Version};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -86,21 +86,12 @@ impl Site<'_> {
         durable::replace(&fresh, &path)
     }
 
-    /// How what the head shows is named once it is replaced.
-    pub(crate) fn name_of(&self, published: Option<&Publication>, drifted: bool) -> VersionName {
-        VersionName {
-            generation: published.map(|it| it.run.generation).unwrap_or_default(),
-            attempt: published.map(|it| it.attempt),
-            drifted,
-        }
-    }
-
     /// The published version and the kept ones, newest first.
     pub(crate) fn versions(&self) -> Result<Vec<Version>> {
         let head = self.read()?;
         let mut versions = Vec::new();
         let generation = head.as_ref().map(Head::generation).unwrap_or_default();
-        if head.as_ref().is_some_and(|head| head.publication.is_some()) && self.look(&self.target)?.is_some() {
+        if head.as_ref().is_some_and(|head| head.publication.is_some()) && look(&self.target)?.is_some() {
             versions.push(Version {
                 generation,
                 locations: vec![self.target.display().to_string()],
@@ -183,7 +174,7 @@ impl Site<'_> {
                 continue;
             }
             if let Some(label) = read_label(&path)?
-                && self.look(&location)?.is_some()
+                && look(&location)?.is_some()
             {
                 kept.push(Kept { directory: path, label, location });
             }

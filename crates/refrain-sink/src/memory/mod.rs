@@ -99,7 +99,7 @@ impl Slot {
     }
 
     /// What a commit replaces must be what the head says, or be replaced with permission; it is kept.
-    fn replace(&mut self, address: &SlotAddress, head: Head, content: Bytes, options: &CommitOptions) -> Result<()> {
+    fn replace(&mut self, address: &SlotAddress, head: Head, content: Bytes, options: CommitOptions) -> Result<()> {
         match self.condition(address) {
             Condition::Foreign(what) if options.adopt == Adopt::Never => {
                 return Err(Error::new(refrain_core::ErrorKind::Conflict, what));
@@ -205,7 +205,7 @@ impl Sink for MemorySink {
             (digest(&content) == data.digest).then_some((data.staged.clone(), content))
         });
         let Some((place, content)) = content else { return Ok(CommitAnswer::DataLost) };
-        entry.replace(slot, head, content, options)?;
+        entry.replace(slot, head, content, *options)?;
         staged.remove(&place);
         Ok(CommitAnswer::Committed)
     }
