@@ -1,0 +1,95 @@
+//! SIGKILL at every named step of the protocol, for every shape of publication.
+
+use crate::scene::{
+    BIN, BOTH_NEW, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape,
+};
+use refrain::core::CrashPoint;
+use refrain_testkit::mounts::Mount;
+use refrain_testkit::program::Home;
+
+const SIGKILL: i32 = 9;
+
+/// The points as `REFRAIN_CRASH_AT` takes them, in the order in which a publication of the shape reaches them.
+fn points(home: &Home, shape: Shape) -> Vec<String> {
+    let case = Case::new(home, shape, "points");
+    let told = case.crashing("?").run(case.publishing()).success();
+    let reached: Vec<&str> = told.stderr.lines().filter_map(|line| line.strip_prefix("reached ")).collect();
+    for point in CrashPoint::ALL {
+        assert!(reached.contains(&point.name()), "no publication of {shape:?} reaches {point}\n{told}");
+    }
+    let mut points: Vec<String> = vec![];
+    for name in reached {
+        let times = 1 + points.iter().filter(|point| point.split('#').next() == Some(name)).count();
+        points.push(format!("{name}#{times}"));
+    }
+    points
+}
+
+fn kill_at_every_point(shape: Shape) {
+    // What a kill leaves does not depend on the disk; in memory there is time for all points.
+    let memory = Mount::tmpfs(64);
+    let home = Home::at(BIN, memory.path().join("home"));
+    let points = points(&home, shape);
+    assert!(points.len() >= CrashPoint::ALL.len());
+    for (index, point) in points.iter().enumerate() {
+        let case = Case::new(&home, shape, format!("t{index}"));
+        let watch = case.watch();
+        case.crashing(&format!("{point}=kill")).run(case.publishing()).expect_signal(SIGKILL);
+        watch.into_iter().for_each(|watch| watch.end(point));
+        case.recovers(point);
+    }
+}
+
+#[test]
+fn proc_04_a_new_file_survives_a_kill_at_every_point() {
+    kill_at_every_point(FILE_NEW);
+}
+
+#[test]
+fn proc_04_a_replaced_file_survives_a_kill_at_every_point() {
+    kill_at_every_point(FILE_REPLACED);
+}
+
+#[test]
+fn proc_04_a_new_directory_survives_a_kill_at_every_point() {
+    kill_at_every_point(DIRECTORY_NEW);
+}
+
+#[test]
+fn proc_04_a_replaced_directory_survives_a_kill_at_every_point() {
+    kill_at_every_point(DIRECTORY_REPLACED);
+}
+
+#[test]
+fn fs_11_two_new_outputs_survive_a_kill_at_every_point() {
+    kill_at_every_point(BOTH_NEW);
+}
+
+#[test]
+fn fs_11_two_replaced_outputs_survive_a_kill_at_every_point() {
+    kill_at_every_point(BOTH_REPLACED);
+}
+
+#[test]
+fn fs_11_a_rescuer_killed_on_its_way_is_rescued_too() {
+    let home = Home::temp(BIN);
+    // The anchor is committed, the second output is not: the next call rolls forward.
+    let half = |task: String| {
+        let case = Case::new(&home, BOTH_REPLACED, task);
+        case.crashing("after-commit#1=kill").run(case.publishing()).expect_signal(SIGKILL);
+        case
+    };
+    let case = half("points".to_owned());
+    let told = case.crashing("?").run(case.plain()).success();
+    let reached: Vec<&str> = told.stderr.lines().filter_map(|line| line.strip_prefix("reached ")).collect();
+    assert!(reached.contains(&"after-rename"), "the second output is rolled forward\n{told}");
+    assert!(!reached.contains(&"before-task"), "the task does not run again\n{told}");
+    for (index, point) in reached.iter().enumerate() {
+        let times = reached.iter().take(index + 1).filter(|name| *name == point).count();
+        let point = format!("{point}#{times}");
+        let case = half(format!("t{index}"));
+        case.crashing(&format!("{point}=kill")).run(case.plain()).expect_signal(SIGKILL);
+        case.recovers(&format!("rescuer killed at {point}"));
+        assert_eq!(case.status().1, Some(2), "the decided generation stands");
+    }
+}

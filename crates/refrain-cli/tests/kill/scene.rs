@@ -1,0 +1,274 @@
+//! A task whose outputs name the attempt that wrote them, and what must hold once all is over.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use refrain_testkit::program::{Home, Output, Refrain};
+use refrain_testkit::reader::{Observation, Reader, observe};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The program under test.
+pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_refrain");
+
+/// Writes the attempt's id into every part of every output, so that a mix or a part of an output shows.
+const SCRIPT: &str = r#"
+test "$(cat "$REFRAIN_IN_SOURCE")" = input || exit 3
+for out in "$REFRAIN_OUT_D" "$REFRAIN_OUT_F"; do
+  if [ -d "$out" ]; then
+    mkdir "$out/sub"
+    for part in first sub/second third; do echo "$REFRAIN_ATTEMPT" > "$out/$part"; done
+  elif [ -n "$out" ]; then
+    { echo "begin $REFRAIN_ATTEMPT"; echo "end $REFRAIN_ATTEMPT"; } > "$out"
+  fi
+done
+"#;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+}
+
+/// What is published, and over what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) outputs: &'static [Kind],
+    pub(crate) replacing: bool,
+}
+
+pub(crate) const FILE_NEW: Shape = Shape { outputs: &[Kind::File], replacing: false };
+pub(crate) const FILE_REPLACED: Shape = Shape { outputs: &[Kind::File], replacing: true };
+pub(crate) const DIRECTORY_NEW: Shape = Shape { outputs: &[Kind::Directory], replacing: false };
+pub(crate) const DIRECTORY_REPLACED: Shape = Shape { outputs: &[Kind::Directory], replacing: true };
+pub(crate) const BOTH_NEW: Shape = Shape { outputs: &[Kind::Directory, Kind::File], replacing: false };
+pub(crate) const BOTH_REPLACED: Shape = Shape { outputs: &[Kind::Directory, Kind::File], replacing: true };
+
+/// One key of a home, which is published once before the test if the shape replaces.
+pub(crate) struct Case<'h> {
+    pub(crate) home: &'h Home,
+    pub(crate) shape: Shape,
+    pub(crate) task: String,
+    /// The attempt of generation 1, if that stands before the test.
+    pub(crate) first: Option<String>,
+}
+
+impl<'h> Case<'h> {
+    /// A task of this name, publishing below `out/` of the home.
+    pub(crate) fn new(home: &'h Home, shape: Shape, task: impl Into<String>) -> Self {
+        let mut case = Self { home, shape, task: task.into(), first: None };
+        if !home.exists("source.txt") {
+            home.write("source.txt", "input\n");
+        }
+        if shape.replacing {
+            home.run(case.plain()).success();
+            case.first = case.shown();
+        }
+        case
+    }
+
+    /// The arguments of an ordinary call, as a scheduler would repeat it.
+    pub(crate) fn plain(&self) -> Vec<String> {
+        let mut args = vec!["run".to_owned(), self.task.clone(), "--in".into(), "source=source.txt".into()];
+        for kind in self.shape.outputs {
+            args.push("--out".to_owned());
+            args.push(match kind {
+                Kind::File => format!("f=out/{}.txt", self.task),
+                Kind::Directory => format!("d=out/{}/", self.task),
+            });
+        }
+        args.extend(["--", "sh", "-c", SCRIPT].map(str::to_owned));
+        args
+    }
+
+    /// The arguments of the call that publishes the generation under test.
+    pub(crate) fn publishing(&self) -> Vec<String> {
+        let mut args = self.plain();
+        if self.shape.replacing {
+            args.insert(2, "--rerun".to_owned());
+        }
+        args
+    }
+
+    /// The program, which will be killed or frozen at this point.
+    pub(crate) fn crashing(&self, at: &str) -> Refrain {
+        self.home.refrain().env("REFRAIN_CRASH_AT", at)
+    }
+
+    pub(crate) fn targets(&self) -> Vec<PathBuf> {
+        let target = |kind: &Kind| match kind {
+            Kind::File => self.home.join(format!("out/{}.txt", self.task)),
+            Kind::Directory => self.home.join(format!("out/{}", self.task)),
+        };
+        self.shape.outputs.iter().map(target).collect()
+    }
+
+    /// The attempt that all targets show; nothing if they show nothing.
+    pub(crate) fn shown(&self) -> Option<String> {
+        let shown: BTreeSet<Option<String>> = self.targets().iter().map(|target| attempt_at(target)).collect();
+        assert_eq!(shown.len(), 1, "{}: the outputs are of several attempts: {shown:?}", self.task);
+        shown.into_iter().next().flatten()
+    }
+
+    /// The entries of the log, newest first.
+    pub(crate) fn log(&self) -> Vec<Value> {
+        let log = self.home.run(["log", &self.task, "--json"]).success();
+        log.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
+    }
+
+    /// The attempts that the log calls published in this generation.
+    fn published(log: &[Value], generation: u64) -> Vec<String> {
+        let of_it = |entry: &&Value| entry["generation"] == generation && entry["ending"]["outcome"] == "published";
+        log.iter().filter(of_it).map(|entry| text(&entry["attempt"])).collect()
+    }
+
+    /// What `status` says of the key: its state and generation.
+    pub(crate) fn status(&self) -> (String, Option<u64>) {
+        let status = self.home.run(["status", &self.task, "--json"]).success();
+        let status: Value = serde_json::from_str(&status.stdout).expect("the status");
+        (text(&status[0]["state"]), status[0]["generation"].as_u64())
+    }
+
+    /// Looks at the targets at full speed. A target that exists must never be missing again.
+    pub(crate) fn watch(&self) -> Vec<Watch> {
+        self.targets().into_iter().map(Watch::start).collect()
+    }
+
+    /// One ordinary call, then the end that must be.
+    pub(crate) fn recovers(&self, context: &str) {
+        let watch = self.watch();
+        let output = self.home.run(self.plain());
+        assert_eq!(output.code, Some(0), "{context}: the repeated call failed\n{output}");
+        watch.into_iter().for_each(|watch| watch.end(context));
+        self.check_end(context);
+    }
+
+    /// One publication of one attempt, told once, nothing left over.
+    pub(crate) fn check_end(&self, context: &str) {
+        let gc = self.home.run(["gc"]).success();
+        let context = format!("{context}, {}\n{gc}", self.task);
+        let Some(shown) = self.shown() else { panic!("{context}: nothing is published") };
+        let (state, generation) = self.status();
+        assert_eq!(state, "published", "{context}");
+        let generation = generation.unwrap_or_default();
+        let log = self.log();
+        assert_eq!(
+            Self::published(&log, generation),
+            [shown.clone()],
+            "{context}: entries of the publication in {log:#?}"
+        );
+        for entry in &log {
+            assert!(!entry["ending"].is_null(), "{context}: an attempt was not settled: {entry:#}");
+        }
+        if let Some(first) = &self.first {
+            assert_eq!(Self::published(&log, 1), [first.clone()], "{context}: entries of the former publication");
+            match generation {
+                1 => assert_eq!(&shown, first, "{context}"),
+                2 => self.check_kept(first, &context),
+                _ => panic!("{context}: generation {generation}"),
+            }
+        } else {
+            assert_eq!(generation, 1, "{context}");
+        }
+        let left = self.leftovers(&shown, &log);
+        assert!(left.is_empty(), "{context}: left over: {left:?}");
+    }
+
+    /// The replaced publication is kept, whole.
+    fn check_kept(&self, first: &str, context: &str) {
+        let paths = self.home.run(["path", &self.task, "--version", "1"]).success();
+        let kept: Vec<_> = paths.stdout.lines().map(|line| attempt_at(Path::new(line))).collect();
+        assert_eq!(kept, vec![Some(first.to_owned()); self.shape.outputs.len()], "{context}: version 1: {paths}");
+    }
+
+    /// Everything in the state directory that belongs to no publication.
+    fn leftovers(&self, shown: &str, log: &[Value]) -> Vec<String> {
+        let state = self.home.join(".refrain");
+        let mut left = names(&state.join("pins"));
+        for name in names(&state.join("slots")) {
+            let attempt = name.split('.').next().unwrap_or_default();
+            let own = log.iter().any(|entry| entry["attempt"] == attempt);
+            // The manifest of what stands serves to notice a change by hand.
+            let manifest = name.ends_with(".manifest") && (attempt == shown || !own);
+            if !(name.ends_with(".head") || name.ends_with(".lock") || manifest) {
+                left.push(name);
+            }
+        }
+        left
+    }
+}
+
+/// A reader of one target.
+pub(crate) struct Watch {
+    reader: Reader,
+    existed: bool,
+    target: PathBuf,
+}
+
+impl Watch {
+    pub(crate) fn start(target: PathBuf) -> Self {
+        let existed = fs::symlink_metadata(&target).is_ok();
+        Self { reader: Reader::start(&target), existed, target }
+    }
+
+    /// Whatever was seen was whole.
+    pub(crate) fn end(self, context: &str) {
+        let seen = self.reader.stop();
+        for observation in &seen.distinct {
+            let shown = whole(observation).unwrap_or_else(|why| panic!("{context}: {}: {why}", self.target.display()));
+            assert!(shown.is_some() || !self.existed, "{context}: {} was missing", self.target.display());
+        }
+    }
+}
+
+/// The attempt that wrote what stands at a path, all of it.
+pub(crate) fn attempt_at(path: &Path) -> Option<String> {
+    whole(&observe(path)).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+/// The attempt that wrote it; nothing for nothing; an error for a part or a mix.
+pub(crate) fn whole(seen: &Observation) -> Result<Option<String>, String> {
+    let broken = || Err(format!("a reader saw {seen:?}"));
+    match seen {
+        Observation::Missing => Ok(None),
+        Observation::File(content) => {
+            let content = String::from_utf8_lossy(content);
+            let attempt = content.strip_prefix("begin ").and_then(|rest| rest.lines().next()).unwrap_or_default();
+            if attempt.is_empty() || content != format!("begin {attempt}\nend {attempt}\n") {
+                return broken();
+            }
+            Ok(Some(attempt.to_owned()))
+        }
+        Observation::Directory(files) => {
+            let names: Vec<_> = files.keys().map(|path| path.to_string_lossy().into_owned()).collect();
+            let contents: BTreeSet<_> = files.values().collect();
+            if names != ["first", "sub/second", "third"] || contents.len() != 1 {
+                return broken();
+            }
+            let attempt = String::from_utf8_lossy(contents.first().expect("one content")).trim().to_owned();
+            if attempt.is_empty() { broken() } else { Ok(Some(attempt)) }
+        }
+        Observation::Torn(_) => broken(),
+    }
+}
+
+/// The names in a directory; none if there is no directory.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return vec![] };
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The sentence at the end of an error tells where the failure fell.
+pub(crate) fn sentence(output: &Output) -> &'static str {
+    const SENTENCES: [&str; 3] = ["Nothing was published.", "The output is published.", "It is unknown whether"];
+    let said: Vec<_> = SENTENCES.into_iter().filter(|sentence| output.stderr.contains(sentence)).collect();
+    assert_eq!(said.len(), 1, "one of the three sentences\n{output}");
+    said[0]
+}
