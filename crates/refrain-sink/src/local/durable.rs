@@ -83,18 +83,18 @@ pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// Whether the filesystem can exchange two directories: tried out with two fresh ones.
-pub(crate) fn can_exchange(within: &Path, unique: &str) -> io::Result<bool> {
-    let [one, other] = ["a", "b"].map(|end| within.join(format!(".probe-{unique}-{end}")));
-    fs::create_dir(&one)?;
-    let answer = fs::create_dir(&other).and_then(|()| match exchange(&one, &other) {
+/// Whether the filesystem can exchange two directories: tried out with two that are made there once and stay. Any
+/// number of processes may exchange them at once, and none can be killed with something left to remove.
+pub(crate) fn can_exchange(within: &Path) -> io::Result<bool> {
+    let [one, other] = ["a", "b"].map(|name| within.join(name));
+    for directory in [within, &one, &other] {
+        make_private_directory(directory)?;
+    }
+    match exchange(&one, &other) {
         Ok(()) => Ok(true),
         Err(error) if is_lacking(&error) => Ok(false),
         Err(error) => Err(error),
-    });
-    best_effort(fs::remove_dir(&one));
-    best_effort(fs::remove_dir(&other));
-    answer
+    }
 }
 
 /// Makes a directory that only its owner may enter. Nothing happens when it is there.

@@ -83,9 +83,8 @@ impl Site<'_> {
     }
 
     pub(crate) fn can_exchange(&self) -> Result<bool> {
-        let slots = self.volume.slots();
-        let unique = format!("{}-{:?}", std::process::id(), std::thread::current().id());
-        durable::can_exchange(&slots, &unique).map_err(|error| problem("try an exchange in", &slots, error))
+        let place = self.volume.exchange_trial();
+        durable::can_exchange(&place).map_err(|error| problem("try an exchange in", &place, error))
     }
 
     pub(crate) fn directory_in_the_way(&self) -> Error {

@@ -55,6 +55,11 @@ impl Volume {
         self.root.join("versions")
     }
 
+    /// Two empty directories with which it is tried out whether the filesystem can exchange.
+    pub(crate) fn exchange_trial(&self) -> PathBuf {
+        self.root.join("exchange")
+    }
+
     /// Makes what is missing of the volume, durably. The parent of its root must exist.
     pub(crate) fn prepare(&self) -> Result<()> {
         let look = |path: &Path| Stat::through(path).map_err(|error| problem("look at", path, error));
