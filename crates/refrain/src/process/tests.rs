@@ -101,10 +101,10 @@ fn wrapper_command(command: &str, attempt: &str) -> Command {
 
 /// Starts the wrapper program with the test as witness of its stdout.
 fn start_wrapper(command: &str, attempt: &str) -> (Child, Witness) {
-    start(wrapper_command(command, attempt))
+    start_program(wrapper_command(command, attempt))
 }
 
-fn start(mut program: Command) -> (Child, Witness) {
+fn start_program(mut program: Command) -> (Child, Witness) {
     let (reader, writer) = std::io::pipe().unwrap();
     let child = program.stdin(Stdio::piped()).stdout(writer).spawn().unwrap();
     (child, Witness(reader))

@@ -78,7 +78,7 @@ fn a_second_signal_kills_at_once() {
 fn the_grace_holds_for_grandchildren_too() {
     // The shell dies of TERM at once; its child needs the grace to finish its work.
     let (mut spec, mut output) = witnessed(shell(
-        "sh -c 'trap \"echo flushed; exit 0\" TERM; echo ready; while :; do sleep 0.1; done'; echo not reached",
+        "sh -c 'trap \"sleep 0.5; echo flushed; exit 0\" TERM; echo ready; while :; do sleep 0.1; done'; echo not reached",
     ));
     spec.grace = FOR_EVER;
     let running = spawn(spec).unwrap();

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-use super::{Witness, attempt, start_wrapper};
+use super::{Witness, attempt, start_program, wrapper_command};
 use crate::process::leftovers::{Tree, wait_gone};
 use crate::process::{ATTEMPT_VARIABLE, end_by_attempt, find_by_attempt, procfs};
 
@@ -20,6 +20,7 @@ struct Killable {
     output: Witness,
     attempt: String,
     command: i32,
+    worker: i32,
     guard: procfs::Stat,
 }
 
@@ -33,7 +34,15 @@ impl Drop for Killable {
 
 fn start() -> Killable {
     let attempt = attempt();
-    let (wrapper, mut output) = start_wrapper(TREE, &attempt);
+    // Whoever calls Refrain may have left descriptors open; the guard must not hold them.
+    let plain = wrapper_command(TREE, &attempt);
+    let mut calling = Command::new("bash");
+    calling
+        .args(["-c", "exec 9</dev/zero 42</dev/zero; exec \"$0\" \"$@\""])
+        .arg(plain.get_program())
+        .args(plain.get_args());
+    calling.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let (wrapper, mut output) = start_program(calling);
     let mut command = None;
     let mut worker = None;
     while command.is_none() || worker.is_none() {
@@ -46,7 +55,7 @@ fn start() -> Killable {
     // The wrapper has two children.
     let is_guard = |stat: &procfs::Stat| stat.parent == parent && Some(stat.pid) != command;
     let guard = procfs::all().unwrap().into_iter().find(is_guard).unwrap();
-    Killable { wrapper, output, attempt, command: command.unwrap(), guard }
+    Killable { wrapper, output, attempt, command: command.unwrap(), worker: worker.unwrap(), guard }
 }
 
 fn kill(pid: i32) {
@@ -56,7 +65,8 @@ fn kill(pid: i32) {
 #[test]
 fn proc_01_kill_9_of_refrain_ends_the_whole_tree() {
     let mut killed = start();
-    assert!(find_by_attempt(&killed.attempt).unwrap().len() >= 5);
+    let living: Vec<_> = find_by_attempt(&killed.attempt).unwrap().iter().map(|one| one.pid).collect();
+    assert!(living.contains(&killed.command) && living.contains(&killed.worker), "{living:?}");
     let guard = Tree::of_command("", killed.guard.group, false, false).pinned().unwrap();
     assert_eq!(guard.len(), 1);
     killed.wrapper.kill().unwrap();
@@ -95,6 +105,7 @@ fn the_guard_holds_nothing_and_is_no_leftover() {
     };
     let held = links(guard);
     let pipe = held.iter().find(|(number, _)| number == "0").unwrap().1.clone();
+    assert!(links(running.command).iter().any(|(_, target)| target == &PathBuf::from("/dev/zero")), "no such test");
     for (number, target) in &held {
         assert!(number == "0" || target == &PathBuf::from("/dev/null"), "{held:?}");
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Command;
 
-use super::{WRAPPED, WRAPPED_ATTEMPT, attempt, start};
+use super::{WRAPPED, WRAPPED_ATTEMPT, attempt, start_program};
 
 fn under_terminal(command: &str, after: &str) -> Command {
     let program = std::env::current_exe().unwrap();
@@ -17,7 +17,7 @@ fn under_terminal(command: &str, after: &str) -> Command {
 #[test]
 fn a_command_can_read_the_terminal_and_refrain_gets_it_back() {
     let command = "echo ready; read -r line; echo got=$line";
-    let (mut script, mut output) = start(under_terminal(command, "; read -r line; echo after=$line"));
+    let (mut script, mut output) = start_program(under_terminal(command, "; read -r line; echo after=$line"));
     let mut keys = script.stdin.take().unwrap();
     output.line_with("ready");
     keys.write_all(b"one\n").unwrap();
@@ -30,12 +30,12 @@ fn a_command_can_read_the_terminal_and_refrain_gets_it_back() {
 
 #[test]
 fn ctrl_c_reaches_the_command_and_not_refrain() {
-    // Who has read a line is in the foreground.
-    let command = "read -r line; echo got=$line; sleep 300; echo not reached";
-    let (mut script, mut output) = start(under_terminal(command, ""));
+    // The command never reads, so it has the terminal only if it was given at the start. Field 8 is the foreground group.
+    let command =
+        "until test $(cut -d' ' -f8 /proc/$$/stat) = $$; do :; done; echo in front; sleep 300; echo not reached";
+    let (mut script, mut output) = start_program(under_terminal(command, ""));
     let mut keys = script.stdin.take().unwrap();
-    keys.write_all(b"one\n").unwrap();
-    output.line_with("got=");
+    output.line_with("in front");
     keys.write_all(b"\x03").unwrap();
     let ended = output.line_with("ended ");
     assert!(ended.contains("Signal(2)") && ended.contains("why: Exited"), "{ended}");
@@ -45,7 +45,7 @@ fn ctrl_c_reaches_the_command_and_not_refrain() {
 #[test]
 fn in_a_pipeline_the_terminal_is_given_when_it_is_asked_for() {
     let command = "echo ready; read -r line; echo got=$line";
-    let (mut script, mut output) = start(under_terminal(command, "| cat; read -r line; echo after=$line"));
+    let (mut script, mut output) = start_program(under_terminal(command, "| cat; read -r line; echo after=$line"));
     let mut keys = script.stdin.take().unwrap();
     output.line_with("ready");
     keys.write_all(b"one\n").unwrap();
