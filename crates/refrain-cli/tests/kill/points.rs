@@ -1,7 +1,7 @@
 //! SIGKILL at every named step of the protocol, for every shape of publication.
 
 use crate::scene::{
-    BIN, BOTH_NEW, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape,
+    BIN, BOTH_NEW, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape, check_ends,
 };
 use refrain::core::CrashPoint;
 use refrain_testkit::mounts::Mount;
@@ -31,13 +31,21 @@ fn kill_at_every_point(shape: Shape) {
     let home = Home::at(BIN, memory.path().join("home"));
     let points = points(&home, shape);
     assert!(points.len() >= CrashPoint::ALL.len());
-    for (index, point) in points.iter().enumerate() {
-        let case = Case::new(&home, shape, format!("t{index}"));
+    let cases: Vec<_> = (0..points.len()).map(|index| Case::new(&home, shape, format!("t{index}"))).collect();
+    for (case, point) in cases.iter().zip(&points) {
         let watch = case.watch();
         case.crashing(&format!("{point}=kill")).run(case.publishing()).expect_signal(SIGKILL);
         watch.into_iter().for_each(|watch| watch.end(point));
-        case.recovers(point);
+        case.repeat(point);
     }
+    check_killed(&home, &cases, &points);
+}
+
+fn check_killed(home: &Home, cases: &[Case<'_>], points: &[String]) {
+    let mut all: Vec<_> = cases.iter().zip(points.iter().cloned()).collect();
+    let counted = Case::standing(home, cases[0].shape, "points");
+    all.push((&counted, "not killed".to_owned()));
+    check_ends(home, &all);
 }
 
 #[test]
@@ -84,12 +92,16 @@ fn fs_11_a_rescuer_killed_on_its_way_is_rescued_too() {
     let reached: Vec<&str> = told.stderr.lines().filter_map(|line| line.strip_prefix("reached ")).collect();
     assert!(reached.contains(&"after-rename"), "the second output is rolled forward\n{told}");
     assert!(!reached.contains(&"before-task"), "the task does not run again\n{told}");
-    for (index, point) in reached.iter().enumerate() {
-        let times = reached.iter().take(index + 1).filter(|name| *name == point).count();
-        let point = format!("{point}#{times}");
-        let case = half(format!("t{index}"));
+    let times = |index: usize| reached.iter().take(index + 1).filter(|name| **name == reached[index]).count();
+    let points: Vec<_> = (0..reached.len()).map(|index| format!("{}#{}", reached[index], times(index))).collect();
+    let cases: Vec<_> = (0..points.len()).map(|index| half(format!("t{index}"))).collect();
+    for (case, point) in cases.iter().zip(&points) {
         case.crashing(&format!("{point}=kill")).run(case.plain()).expect_signal(SIGKILL);
-        case.recovers(&format!("rescuer killed at {point}"));
-        assert_eq!(case.status().1, Some(2), "the decided generation stands");
+        case.repeat(&format!("rescuer killed at {point}"));
     }
+    let records = case.records();
+    for case in &cases {
+        assert_eq!(records.state(&case.task).1, 2, "the decided generation stands");
+    }
+    check_killed(&home, &cases, &points);
 }

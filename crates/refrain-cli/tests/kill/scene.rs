@@ -68,6 +68,16 @@ impl<'h> Case<'h> {
         case
     }
 
+    /// A task that is in the home already; whatever it published before is not compared.
+    pub(crate) fn standing(home: &'h Home, shape: Shape, task: impl Into<String>) -> Self {
+        let mut case = Self { home, shape, task: task.into(), first: None };
+        if shape.replacing {
+            let records = Records::of(home);
+            case.first = records.published(&case.task, 1).pop();
+        }
+        case
+    }
+
     /// The arguments of an ordinary call, as a scheduler would repeat it.
     pub(crate) fn plain(&self) -> Vec<String> {
         let mut args = vec!["run".to_owned(), self.task.clone(), "--in".into(), "source=source.txt".into()];
@@ -111,23 +121,9 @@ impl<'h> Case<'h> {
         shown.into_iter().next().flatten()
     }
 
-    /// The entries of the log, newest first.
-    pub(crate) fn log(&self) -> Vec<Value> {
-        let log = self.home.run(["log", &self.task, "--json"]).success();
-        log.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
-    }
-
-    /// The attempts that the log calls published in this generation.
-    fn published(log: &[Value], generation: u64) -> Vec<String> {
-        let of_it = |entry: &&Value| entry["generation"] == generation && entry["ending"]["outcome"] == "published";
-        log.iter().filter(of_it).map(|entry| text(&entry["attempt"])).collect()
-    }
-
-    /// What `status` says of the key: its state and generation.
-    pub(crate) fn status(&self) -> (String, Option<u64>) {
-        let status = self.home.run(["status", &self.task, "--json"]).success();
-        let status: Value = serde_json::from_str(&status.stdout).expect("the status");
-        (text(&status[0]["state"]), status[0]["generation"].as_u64())
+    /// What the log, `status` and the state directory say of the home.
+    pub(crate) fn records(&self) -> Records {
+        Records::of(self.home)
     }
 
     /// Looks at the targets at full speed. A target that exists must never be missing again.
@@ -135,68 +131,103 @@ impl<'h> Case<'h> {
         self.targets().into_iter().map(Watch::start).collect()
     }
 
-    /// One ordinary call, then the end that must be.
-    pub(crate) fn recovers(&self, context: &str) {
+    /// One ordinary call, which must be enough.
+    pub(crate) fn repeat(&self, context: &str) {
         let watch = self.watch();
         let output = self.home.run(self.plain());
         assert_eq!(output.code, Some(0), "{context}: the repeated call failed\n{output}");
         watch.into_iter().for_each(|watch| watch.end(context));
-        self.check_end(context);
     }
 
-    /// One publication of one attempt, told once, nothing left over.
-    pub(crate) fn check_end(&self, context: &str) {
-        let gc = self.home.run(["gc"]).success();
-        let context = format!("{context}, {}\n{gc}", self.task);
-        let Some(shown) = self.shown() else { panic!("{context}: nothing is published") };
-        let (state, generation) = self.status();
-        assert_eq!(state, "published", "{context}");
-        let generation = generation.unwrap_or_default();
-        let log = self.log();
-        assert_eq!(
-            Self::published(&log, generation),
-            [shown.clone()],
-            "{context}: entries of the publication in {log:#?}"
-        );
-        for entry in &log {
-            assert!(!entry["ending"].is_null(), "{context}: an attempt was not settled: {entry:#}");
-        }
-        if let Some(first) = &self.first {
-            assert_eq!(Self::published(&log, 1), [first.clone()], "{context}: entries of the former publication");
-            match generation {
-                1 => assert_eq!(&shown, first, "{context}"),
-                2 => self.check_kept(first, &context),
-                _ => panic!("{context}: generation {generation}"),
-            }
-        } else {
-            assert_eq!(generation, 1, "{context}");
-        }
-        let left = self.leftovers(&shown, &log);
-        assert!(left.is_empty(), "{context}: left over: {left:?}");
+    /// One ordinary call, then the end that must be.
+    pub(crate) fn recovers(self, context: &str) {
+        self.repeat(context);
+        check_ends(self.home, &[(&self, context.to_owned())]);
     }
 
     /// The replaced publication is kept, whole.
     fn check_kept(&self, first: &str, context: &str) {
-        let paths = self.home.run(["path", &self.task, "--version", "1"]).success();
-        let kept: Vec<_> = paths.stdout.lines().map(|line| attempt_at(Path::new(line))).collect();
-        assert_eq!(kept, vec![Some(first.to_owned()); self.shape.outputs.len()], "{context}: version 1: {paths}");
+        let versions = self.home.join(".refrain/versions");
+        let kept = names(&versions).into_iter().map(|slot| versions.join(slot).join(format!("1-{first}")));
+        let kept: Vec<_> = kept.filter(|version| version.is_dir()).collect();
+        assert_eq!(kept.len(), self.shape.outputs.len(), "{context}: version 1 is kept");
+        for version in kept {
+            let base = names(&version).pop().unwrap_or_default();
+            assert_eq!(attempt_at(&version.join(base)).as_deref(), Some(first), "{context}: version 1");
+        }
+    }
+}
+
+/// What the log and `status` say of all keys of a home.
+pub(crate) struct Records {
+    pub(crate) log: Vec<Value>,
+    status: Vec<Value>,
+}
+
+impl Records {
+    pub(crate) fn of(home: &Home) -> Self {
+        let log = home.run(["log", "--json", "-n", "100000"]).success();
+        let log = log.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect();
+        let status = home.run(["status", "--json"]).success();
+        Self { log, status: serde_json::from_str(&status.stdout).expect("the status") }
     }
 
-    /// Everything in the state directory that belongs to no publication.
-    fn leftovers(&self, shown: &str, log: &[Value]) -> Vec<String> {
-        let state = self.home.join(".refrain");
-        let mut left = names(&state.join("pins"));
-        for name in names(&state.join("slots")) {
-            let attempt = name.split('.').next().unwrap_or_default();
-            let own = log.iter().any(|entry| entry["attempt"] == attempt);
-            // The manifest of what stands serves to notice a change by hand.
-            let manifest = name.ends_with(".manifest") && (attempt == shown || !own);
-            if !(name.ends_with(".head") || name.ends_with(".lock") || manifest) {
-                left.push(name);
-            }
-        }
-        left
+    /// The attempts of a task, newest first.
+    pub(crate) fn attempts(&self, task: &str) -> Vec<&Value> {
+        self.log.iter().filter(|entry| entry["key"]["task"] == task).collect()
     }
+
+    /// The attempts of a task that the log calls published in this generation.
+    pub(crate) fn published(&self, task: &str, generation: u64) -> Vec<String> {
+        let mut attempts = self.attempts(task);
+        attempts.retain(|entry| entry["generation"] == generation && entry["ending"]["outcome"] == "published");
+        attempts.into_iter().map(|entry| text(&entry["attempt"])).collect()
+    }
+
+    /// The state and the generation of a task's only key.
+    pub(crate) fn state(&self, task: &str) -> (String, u64) {
+        let found = self.status.iter().find(|entry| entry["task"] == task);
+        found.map(|it| (text(&it["state"]), it["generation"].as_u64().unwrap_or_default())).unwrap_or_default()
+    }
+}
+
+/// One publication of one attempt for each case, told once; and after `gc` nothing is left over.
+pub(crate) fn check_ends(home: &Home, cases: &[(&Case<'_>, String)]) {
+    let gc = home.run(["gc"]).success();
+    let records = Records::of(home);
+    let mut standing = BTreeSet::new();
+    for (case, context) in cases {
+        let context = format!("{context}, {}", case.task);
+        let Some(shown) = case.shown() else { panic!("{context}: nothing is published") };
+        let (state, generation) = records.state(&case.task);
+        assert_eq!(state, "published", "{context}");
+        assert_eq!(records.published(&case.task, generation), [shown.clone()], "{context}: entries of the publication");
+        for entry in records.attempts(&case.task) {
+            assert!(!entry["ending"].is_null(), "{context}: an attempt was not settled: {entry:#}");
+        }
+        match (&case.first, generation) {
+            (None, 1) => {}
+            (Some(first), 1) => assert_eq!(&shown, first, "{context}"),
+            (Some(first), 2) => {
+                assert_eq!(records.published(&case.task, 1), [first.clone()], "{context}: the former publication");
+                case.check_kept(first, &context);
+            }
+            _ => panic!("{context}: generation {generation}"),
+        }
+        standing.insert(shown);
+    }
+    let mut left = names(&home.join(".refrain/pins"));
+    for name in names(&home.join(".refrain/slots")) {
+        let attempt = name.split('.').next().unwrap_or_default();
+        // The manifest of what stands serves to notice a change by hand.
+        let needed = name.ends_with(".manifest") && standing.contains(attempt);
+        if !(name.ends_with(".head") || name.ends_with(".lock") || needed) {
+            let task = records.log.iter().find(|entry| entry["attempt"] == attempt).map(|it| text(&it["key"]["task"]));
+            let context = cases.iter().find(|(case, _)| Some(&case.task) == task.as_ref()).map(|(_, context)| context);
+            left.push(format!("{name} of {task:?}, killed at {context:?}"));
+        }
+    }
+    assert!(left.is_empty(), "left over: {left:#?}\n{gc}");
 }
 
 /// A reader of one target.
