@@ -154,7 +154,7 @@ fn table(header: &[&str]) -> Table {
 
 fn print(table: &Table) {
     for line in table.lines() {
-        if !output::data(line.trim()) {
+        if !output::data(line.trim_end()) {
             return;
         }
     }

@@ -28,6 +28,7 @@ impl Template {
     /// Every varying field has a fixed width, so that the text can be taken apart again, and the fields tell the key.
     fn has_telling_fields(&self, calendar: &Calendar) -> bool {
         let mut fields = Vec::new();
+        let mut whole_key = false;
         for piece in &self.pieces {
             match piece {
                 Piece::Literal(_) | Piece::Param(_) => {}
@@ -35,8 +36,12 @@ impl Template {
                     Some(found) => fields.extend(found),
                     None => return false,
                 },
-                Piece::Date | Piece::Partition => return false,
+                Piece::Date | Piece::Partition => whole_key = true,
             }
+        }
+        if whole_key {
+            // The key tells itself. Its width is fixed but for hours with an offset, which may have seconds.
+            return calendar.grain() != Grain::Hourly || *calendar.zone() == TimeZone::UTC;
         }
         let has = |wanted: &[char]| wanted.iter().all(|field| fields.contains(field));
         let day = has(&['F']) || has(&['Y', 'm', 'd']) || has(&['Y', 'j']) || has(&['G', 'V', 'u']);
