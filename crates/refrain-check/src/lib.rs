@@ -2,4 +2,5 @@
 
 mod cases;
 pub mod explorer;
+pub mod sink_suite;
 pub mod store_suite;

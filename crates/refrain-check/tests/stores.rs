@@ -1,5 +1,7 @@
 //! Every store passes the suite of stores.
 
+#![allow(clippy::unwrap_used, reason = "a test reports failure by panicking")]
+
 use refrain_check::store_suite::{StoreFactory, StoreUnderTest};
 use refrain_core::{StateStore, StoreId, StoreIdentity};
 use refrain_store::{ManualClock, MemoryStore, SqliteOptions, SqliteStore};
@@ -57,7 +59,7 @@ impl SqliteHome {
 
     fn options(&self) -> SqliteOptions {
         let (clock, store_clock) = (self.clock.clone(), self.clock.clone());
-        SqliteOptions { clock, store_clock, busy_timeout: Duration::from_secs(60) }
+        SqliteOptions { clock, store_clock, busy_timeout: Duration::from_mins(1) }
     }
 }
 

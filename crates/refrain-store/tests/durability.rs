@@ -1,5 +1,7 @@
 //! What a run costs in syncs, and what is left after a kill or a power cut.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test reports failure by panicking")]
+
 mod support;
 
 use refrain_core::{AttemptFilter, Generation, StateStore, Token, Want};
@@ -189,7 +191,9 @@ fn a_log_that_someone_deleted_is_made_durable_again() {
     other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     drop(other);
     assert!(!disk.path().join("state.db-wal").exists());
-    Output::of(&mut child("open-run", &state), &[]).success();
+    let trace = strace::trace(&child("open-run", &state), &["fsync", "fdatasync"]);
+    let directory = format!("<{}>", disk.path().display());
+    assert!(trace.of_first().any(|call| call.args.ends_with(&directory)), "{:?}", trace.calls);
     disk.power_cut();
     assert!(open(&state).key(&key("2025-03-24")).unwrap().and_then(|state| state.run).is_some());
 }

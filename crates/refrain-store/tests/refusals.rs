@@ -1,5 +1,7 @@
 //! A state that cannot be used: every case has a kind, names the file and says what helps.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test reports failure by panicking")]
+
 mod support;
 
 use refrain_core::{Error, ErrorKind, StateStore, StoreId};

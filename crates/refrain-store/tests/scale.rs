@@ -1,5 +1,7 @@
 //! A hundred thousand keys, two hundred thousand attempts: time and memory stay small.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test reports failure by panicking")]
+
 mod support;
 
 use refrain_core::{AttemptFilter, StateStore};

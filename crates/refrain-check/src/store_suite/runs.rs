@@ -1,9 +1,7 @@
 //! Runs: opened once, continued by every retry, replaced on purpose (3.4).
 
 use super::StoreFactory;
-use super::tools::{
-    TTL_MS, finish, granted, key, lease, opened, opened_after, proposal, request, request_over, run_id, seen,
-};
+use super::tools::{TTL_MS, finish, granted, key, lease, opened, opened_after, proposal, request_over, run_id, seen};
 use refrain_core::{Generation, Holder, OpenRun, Want};
 
 pub(super) fn open_run_is_for_the_holder_only(factory: &dyn StoreFactory) {

@@ -2,7 +2,7 @@
 
 use refrain_core::{Error, ErrorKind, Result};
 use rustix::fs::statfs;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -113,11 +113,6 @@ pub(super) fn create_private(path: &Path) -> Result<()> {
             .kind(ErrorKind::Invalid)
             .hint("make the directory writable for this user")),
     }
-}
-
-/// Makes the names in the state's directory durable.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(directory(path))?.sync_all()
 }
 
 fn check_filesystem(directory: &Path, device: u64) -> Result<()> {

@@ -22,7 +22,7 @@ impl SqliteStore {
     /// completes and [`open`](Self::open) refuses.
     pub fn create(path: &Path, replaces: BTreeSet<StoreId>, options: SqliteOptions) -> Result<Self> {
         file::create_private(path)?;
-        let store = Self::connect(path, options, true)?;
+        let store = Self::connect(path, options)?;
         let identity = StoreIdentity { store_id: fresh_store_id(), ancestors: replaces };
         let created_at = store.options.clock.now();
         store.write(|transaction| {

@@ -118,8 +118,11 @@ pub(crate) fn child(step: &str, state: &Path) -> Command {
     command
 }
 
+/// A step's name, and what the child does with the state.
+pub(crate) type Step<'a> = (&'a str, fn(&Path));
+
 /// Takes the step that the parent asked for; does nothing in the parent itself.
-pub(crate) fn play_child(steps: &[(&str, fn(&Path))]) {
+pub(crate) fn play_child(steps: &[Step<'_>]) {
     let (Ok(step), Ok(state)) = (std::env::var(STEP), std::env::var(STATE)) else {
         return;
     };
