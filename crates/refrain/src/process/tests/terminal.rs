@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::Command;
 
 use super::{WRAPPED, WRAPPED_ATTEMPT, attempt, start_program};
+use crate::process::procfs;
 
 fn under_terminal(command: &str, after: &str) -> Command {
     let program = std::env::current_exe().unwrap();
@@ -54,4 +55,59 @@ fn in_a_pipeline_the_terminal_is_given_when_it_is_asked_for() {
     keys.write_all(b"two\n").unwrap();
     assert_eq!(output.line_with("after="), "two");
     script.wait().unwrap();
+}
+
+#[test]
+fn ctrl_z_stops_the_whole_job_and_fg_continues_it() {
+    let mut shell = Command::new("script");
+    shell.args(["--quiet", "--return", "--command", "bash --norc -i", "/dev/null"]);
+    // The quotes keep what the terminal echoes apart from what the command says.
+    shell.env(WRAPPED, "echo re''ady; read -r line; echo got=$line").env(WRAPPED_ATTEMPT, attempt());
+    let (mut script, mut output) = start_program(shell);
+    let mut keys = script.stdin.take().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let arguments = "--exact process::tests::wrapper --nocapture";
+    keys.write_all(format!("{} {arguments}\n", program.display()).as_bytes()).unwrap();
+    output.line_with("ready");
+    keys.write_all(b"one\n").unwrap();
+    output.line_with("got=one");
+    output.line_with("ended ");
+
+    keys.write_all(format!("{} {arguments}\n", program.display()).as_bytes()).unwrap();
+    output.line_with("ready");
+    // Until the command has the terminal Ctrl-Z would be ours alone; it has it when it is the foreground group.
+    wait_until_in_front(script.id());
+    keys.write_all(b"\x1a").unwrap();
+    output.line_with("Stopped");
+    keys.write_all(b"echo still''here\n").unwrap();
+    output.line_with("stillhere");
+    keys.write_all(b"fg\n").unwrap();
+    keys.write_all(b"two\n").unwrap();
+    output.line_with("got=two");
+    output.line_with("ended ");
+    keys.write_all(b"exit\n").unwrap();
+    script.wait().unwrap();
+}
+
+/// Waits until a process of the wrapped command is in the foreground of the terminal that this `script` made.
+fn wait_until_in_front(script: u32) {
+    let script = i32::try_from(script).unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while std::time::Instant::now() < until {
+        let all = procfs::all().unwrap();
+        let child_of = |parent: i32| all.iter().filter(move |stat| stat.parent == parent);
+        // script -> bash -> the wrapper -> its command (and its guard).
+        let wrappers = child_of(script).flat_map(|bash| child_of(bash.pid));
+        let mut commands = wrappers.flat_map(|wrapper| child_of(wrapper.pid));
+        if commands.any(|command| foreground_of(command.pid) == Some(command.group)) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("the command never got the terminal");
+}
+
+fn foreground_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(5)?.parse().ok()
 }
