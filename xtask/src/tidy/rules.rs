@@ -29,9 +29,9 @@ const CONFINED: &[Confined] = &[
         allowed: CLOCK,
     },
     Confined {
-        what: "elapsed time belongs into the clock module, or beside the real processes that are waited for",
+        what: "elapsed time belongs into the clock module, or beside the processes and kernel locks that are waited for",
         marks: &["Instant::now"],
-        allowed: &[CLOCK[0], CLOCK[1], "crates/refrain/src/process"],
+        allowed: &[CLOCK[0], CLOCK[1], "crates/refrain/src/process", "crates/refrain-sink/src/local/lock.rs"],
     },
     Confined {
         what: "child processes belong into the process module",
@@ -39,9 +39,9 @@ const CONFINED: &[Confined] = &[
         allowed: &["crates/refrain/src/process", "crates/refrain-check"],
     },
     Confined {
-        what: "randomness belongs into the module that makes identities",
+        what: "randomness belongs into the modules that make identities",
         marks: &["Uuid::new_v4", "Uuid::now_v7"],
-        allowed: &["crates/refrain-core/src/id.rs", "crates/refrain/src/random.rs"],
+        allowed: &["crates/refrain/src/ids.rs", "crates/refrain-store/src/sqlite/identity.rs"],
     },
 ];
 
