@@ -48,11 +48,7 @@ pub(crate) fn range(context: &Context, task: &Task, from: &str, to: &str) -> Res
             .hint("--from and --to are for tasks with `partition = \"daily\"` or another grain"));
     };
     let now = Some(context.now());
-    let end = |flag: &str, text: &str| {
-        calendar
-            .canonical(text, now)
-            .map_err(|error| error.within(format!("`{flag}`")))
-    };
+    let end = |flag: &str, text: &str| calendar.canonical(text, now).map_err(|error| error.within(format!("`{flag}`")));
     Ok(calendar.range(&end("--from", from)?, &end("--to", to)?)?.collect())
 }
 
@@ -176,10 +172,7 @@ impl Tally {
             output::say(&format!("failed: {}", self.failed.join(", ")));
         }
         if left > 0 || !self.failed.is_empty() {
-            output::say(&format!(
-                "to go on: refrain backfill {} --from {} --to {}",
-                task.name, args.from, args.to
-            ));
+            output::say(&format!("to go on: refrain backfill {} --from {} --to {}", task.name, args.from, args.to));
         }
     }
 }

@@ -18,8 +18,8 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(cli: &Cli) -> Result<Self> {
-        let directory = std::env::current_dir()
-            .map_err(|error| Error::io("cannot tell the current directory", error))?;
+        let directory =
+            std::env::current_dir().map_err(|error| Error::io("cannot tell the current directory", error))?;
         let home = cli.home.as_ref().map(|home| directory.join(home));
         Ok(Self { directory, home, loudness: Loudness::of(cli.quiet), clock: SystemClock })
     }

@@ -32,7 +32,8 @@ fn man(directory: &Path) -> Result<()> {
 }
 
 fn markdown() -> String {
-    let mut text = String::from("# The command line\n\nMade from the program's own definition by `cargo xtask generate`.\n");
+    let mut text =
+        String::from("# The command line\n\nMade from the program's own definition by `cargo xtask generate`.\n");
     let mut root = Cli::command().term_width(100).disable_help_subcommand(true);
     root.build();
     section(&mut text, &mut root, 2);
@@ -43,8 +44,11 @@ fn section(text: &mut String, command: &mut Command, depth: usize) {
     let heading = "#".repeat(depth.min(4));
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     text.push_str(&format!("\n{heading} {name}\n\n```text\n{}\n```\n", help(command)));
-    let children: Vec<_> =
-        command.get_subcommands().filter(|child| !child.is_hide_set()).map(|child| child.get_name().to_owned()).collect();
+    let children: Vec<_> = command
+        .get_subcommands()
+        .filter(|child| !child.is_hide_set())
+        .map(|child| child.get_name().to_owned())
+        .collect();
     for child in children {
         if let Some(child) = command.find_subcommand_mut(&child) {
             section(text, child, depth + 1);

@@ -8,18 +8,22 @@ use crate::args::{JsonArgs, PathArgs, WhyArgs};
 use crate::context::Context;
 use crate::{json, output};
 use comfy_table::{Table, presets};
-use refrain::core::{Generation, SwapCost};
 use refrain::config::FILE_NAME;
+use refrain::core::{Generation, SwapCost, without_password};
 use refrain::task::OnChange;
 use refrain::why::Would;
-use refrain::{Error, Result, Sinks};
+use refrain::{Boundary, Error, Result, Sinks};
 
 /// `refrain why`
 pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
     let boundary = context.boundary()?;
-    let task = boundary.home().config.task(&args.task)?.clone();
-    let partition = context.partition(&task, &args.partition)?;
-    let why = boundary.why(&task, &partition)?;
+    let key = context.key(&boundary, &args.task, &args.partition)?;
+    let declared = boundary.home().config.tasks.iter().find(|task| task.name == key.task);
+    let why = match declared {
+        Some(task) => boundary.why(task, &task.partitions.partition_of_key(&key.partition)?)?,
+        None if boundary.store().key(&key)?.is_some() => boundary.why_key(&key)?,
+        None => return Err(known_task(&boundary, &args.task)),
+    };
     if args.json {
         output::data(&json(&why)?);
         return Ok(());
@@ -40,6 +44,14 @@ pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
         output::data(&format!("  next: {next}"));
     }
     Ok(())
+}
+
+/// Why there is no such task, with the nearest known name.
+fn known_task(boundary: &Boundary, name: &str) -> Error {
+    match boundary.home().config.task(name) {
+        Ok(task) => Error::invalid(format!("`{}` has no such partition", task.name)),
+        Err(error) => error,
+    }
 }
 
 /// `refrain path`
@@ -122,10 +134,18 @@ pub(crate) fn config(context: &Context) -> Result<()> {
         let name = |key: &str| format!("task.{}.{key}", task.name);
         line(&name("partition"), &format!("{:?}", task.partitions.to_string()), FILE_NAME);
         for output in &task.outputs {
-            line(&name(&format!("out.{}", output.name)), &format!("{:?}", output.location.as_str()), FILE_NAME);
+            line(
+                &name(&format!("out.{}", output.name)),
+                &format!("{:?}", without_password(output.location.as_str())),
+                FILE_NAME,
+            );
         }
         for input in &task.inputs {
-            line(&name(&format!("in.{}", input.name)), &format!("{:?}", input.location.as_str()), FILE_NAME);
+            line(
+                &name(&format!("in.{}", input.name)),
+                &format!("{:?}", without_password(input.location.as_str())),
+                FILE_NAME,
+            );
         }
         let from = |same: bool| if same { "default" } else { FILE_NAME };
         let on_change = match task.on_change {

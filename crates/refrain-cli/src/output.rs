@@ -1,8 +1,8 @@
 //! Printing: stdout is data, stderr is everything else. A broken pipe is no error.
 
+use refrain::core::Outcome;
 use refrain::core::Window;
 use refrain::{Conclusion, Error, Report};
-use refrain::core::Outcome;
 use std::io::{self, Write};
 
 /// How much is said.
@@ -67,11 +67,8 @@ pub(crate) fn conclusion(conclusion: &Conclusion, loudness: Loudness) {
 }
 
 fn success(report: &Report) -> String {
-    let key = if report.partition.is_empty() {
-        report.task.clone()
-    } else {
-        format!("{} {}", report.task, report.partition)
-    };
+    let key =
+        if report.partition.is_empty() { report.task.clone() } else { format!("{} {}", report.task, report.partition) };
     let outputs: Vec<_> = report
         .outputs
         .iter()
@@ -86,7 +83,8 @@ fn success(report: &Report) -> String {
     let version = report.generation.map(|generation| format!("version {generation}")).unwrap_or_default();
     if report.outcome == Outcome::AlreadyPublished {
         let attempt = report.attempt.map(|attempt| format!(" by attempt {attempt}")).unwrap_or_default();
-        return format!("already published: {key}: {version}{attempt}: {}", outputs.join(", "));
+        let at = report.published_at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+        return format!("already published: {key}: {version}{attempt}{at}: {}", outputs.join(", "));
     }
     format!("published: {key}: {version}: {}", outputs.join(", "))
 }

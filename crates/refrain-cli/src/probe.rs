@@ -34,7 +34,9 @@ fn parse(text: &str) -> Result<Plan> {
     let (rest, action) = match text.split_once('=') {
         None | Some((_, "kill")) => (text.split('=').next().unwrap_or(text), OwnEnd::Kill),
         Some((rest, "stop")) => (rest, OwnEnd::Stop),
-        Some((_, other)) => return Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: `{other}` is not `kill` or `stop`"))),
+        Some((_, other)) => {
+            return Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: `{other}` is not `kill` or `stop`")));
+        }
     };
     let (name, times) = rest.split_once('#').unwrap_or((rest, "1"));
     let point = CrashPoint::ALL.iter().copied().find(|point| point.name() == name);

@@ -71,9 +71,8 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
         add_output(&mut task, spec, "stdout", true)?;
     }
     for spec in &args.params {
-        let (name, value) = named(spec).ok_or_else(|| {
-            Error::invalid(format!("`--param {spec}` is not of the form NAME=VALUE"))
-        })?;
+        let (name, value) =
+            named(spec).ok_or_else(|| Error::invalid(format!("`--param {spec}` is not of the form NAME=VALUE")))?;
         task.params.insert(name.to_owned(), value.to_owned());
     }
     if !args.command.is_empty() {

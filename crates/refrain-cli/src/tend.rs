@@ -98,9 +98,8 @@ pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
             let replaces = replaces
                 .iter()
                 .map(|text| {
-                    text.parse().map_err(|error| {
-                        Error::invalid(format!("`{text}` is not the id of a store")).because(error)
-                    })
+                    text.parse()
+                        .map_err(|error| Error::invalid(format!("`{text}` is not the id of a store")).because(error))
                 })
                 .collect::<Result<_>>()?;
             store::make(&home, replaces)?

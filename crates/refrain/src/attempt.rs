@@ -5,8 +5,8 @@ use crate::driver::{Driver, Failure, Pause};
 use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
-    Adopt, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Publication, Result, RunRecord,
-    Sealed, Staging, StagingId,
+    Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Publication,
+    Result, RunRecord, Sealed, Staged, Staging, StagingId,
 };
 use std::path::PathBuf;
 
@@ -28,8 +28,10 @@ pub(crate) struct Inner<'b> {
     pub(crate) outputs: Vec<OpenOutput>,
     /// Names and places of the pinned inputs.
     pub(crate) inputs: Vec<(String, String)>,
-    /// What the output is made from, when it is not what the plan says.
+    /// What the output is made from: the code as it was before the command started.
     pub(crate) made_from: Option<Fingerprint>,
+    /// The staging that was made, sealed or not.
+    pub(crate) staged: Vec<Staged>,
     pub(crate) sender: EventSender,
     pub(crate) events: EventReceiver,
 }
@@ -48,7 +50,16 @@ impl<'b> Attempt<'b> {
         sender: EventSender,
         events: EventReceiver,
     ) -> Result<Self, Box<Conclusion>> {
-        let mut inner = Inner { driver, run, outputs: Vec::new(), inputs: Vec::new(), made_from: None, sender, events };
+        let mut inner = Inner {
+            driver,
+            run,
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            made_from: None,
+            staged: Vec::new(),
+            sender,
+            events,
+        };
         if let Err(error) = inner.prepare() {
             return Err(Box::new(inner.abandon(error.into())));
         }
@@ -136,6 +147,8 @@ impl Inner<'_> {
                     .hint("move it away, or publish over it with `--adopt` (it is kept as version 0)"));
             }
         }
+        let versions = self.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
+        self.made_from = Some(self.driver.plan.fingerprint(versions)?);
         for pin in &self.run.inputs {
             self.inputs.push((pin.name.clone(), boundary.inputs.open(pin)?));
         }
@@ -148,6 +161,8 @@ impl Inner<'_> {
         for output in &self.run.outputs {
             let staging = boundary.sinks.of(&output.slot)?.stage(&output.slot, &id)?;
             tracing::info!(rule = "5.7", output = %output.name, place = %staging.place, "staging");
+            let owner = Some((output.slot.clone(), id.clone()));
+            self.staged.push(Staged { place: staging.place.clone(), owner });
             self.outputs.push(OpenOutput { name: output.name.clone(), staging });
         }
         self.driver.reach(CrashPoint::BeforeTask);
@@ -186,18 +201,18 @@ impl Inner<'_> {
             self.driver.fail(Error::new(ErrorKind::Internal, "the attempt was asked to run again").into());
             return self.driver.into_conclusion();
         };
+        if matches!(self.driver.machine.answer(), Some(Answer::NotPublished(_))) {
+            self.discard();
+        }
         self.driver.into_conclusion()
     }
 
-    /// 7.3: nothing was sent, so the attempt's own staging may go.
+    /// 7.3: nothing was sent, or what was sent was refused for good, so the attempt's own staging may go.
     fn discard(&mut self) {
-        for output in self.outputs.drain(..) {
-            let slot = output.staging.slot.clone();
-            let staged = refrain_core::Staged {
-                place: output.staging.place.clone(),
-                owner: Some((slot.clone(), output.staging.id.clone())),
-            };
-            let discarded = self.driver.boundary.sinks.of(&slot).and_then(|sink| sink.discard(&staged));
+        self.outputs.clear();
+        for staged in self.staged.drain(..) {
+            let Some((slot, _)) = &staged.owner else { continue };
+            let discarded = self.driver.boundary.sinks.of(slot).and_then(|sink| sink.discard(&staged));
             if let Err(error) = discarded {
                 tracing::warn!(rule = "7.3", %slot, %error, "staging could not be removed");
             }
@@ -218,7 +233,9 @@ impl Inner<'_> {
         for output in std::mem::take(&mut self.outputs) {
             let guards = self.guards(&output.name);
             let sink = self.driver.boundary.sinks.of(&output.staging.slot)?;
-            let staging: Staging<Sealed> = sink.seal(output.staging, &guards).map_err(|error| error.within(format!("output `{}`", output.name)))?;
+            let staging: Staging<Sealed> = sink
+                .seal(output.staging, &guards)
+                .map_err(|error| error.within(format!("output `{}`", output.name)))?;
             tracing::info!(rule = "5.8", output = %output.name, "sealed");
             self.driver.reach(CrashPoint::AfterSeal);
             sealed.push(staging);

@@ -107,8 +107,9 @@ impl Boundary {
         let inputs = LocalInput::new(home.state());
         let identity =
             ProcessIdentity::of_self().map_err(|error| Error::io("cannot read this process's identity", error))?;
-        let process = serde_json::to_string(&identity)
-            .map_err(|error| Error::new(refrain_core::ErrorKind::Internal, "cannot write this process's identity").because(error))?;
+        let process = serde_json::to_string(&identity).map_err(|error| {
+            Error::new(refrain_core::ErrorKind::Internal, "cannot write this process's identity").because(error)
+        })?;
         Ok(Self { home, store, sinks, inputs, outside, process })
     }
 

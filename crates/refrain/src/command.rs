@@ -147,11 +147,19 @@ fn failure_of(inner: &Inner<'_>, ended: &Ended) -> Option<Failure> {
     let failed = |kind, message: String, exit_code| Some(Failure { error: Error::new(kind, message), exit_code });
     if ended.why == Why::TimedOut {
         let limit = inner.driver.plan.task.timeout.map(refrain_core::format_duration).unwrap_or_default();
-        return failed(ErrorKind::TimedOut, format!("the command of `{key}` ran longer than its time limit of {limit}"), None);
+        return failed(
+            ErrorKind::TimedOut,
+            format!("the command of `{key}` ran longer than its time limit of {limit}"),
+            None,
+        );
     }
     if let Why::Signalled(signal) = ended.why {
         let code = u8::try_from(128 + signal).ok();
-        return failed(ErrorKind::TaskFailed, format!("the command of `{key}` was ended because refrain got {}", name_of(signal)), code);
+        return failed(
+            ErrorKind::TaskFailed,
+            format!("the command of `{key}` was ended because refrain got {}", name_of(signal)),
+            code,
+        );
     }
     match ended.exit {
         TaskExit::Code(0) => {}

@@ -87,14 +87,18 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
         )
         .hint(format!("to finish it: {}", again()))
         .because(failed("the attempt stopped in between")),
-        Answer::Superseded => Error::new(ErrorKind::Conflict, format!("a later generation of `{key}` was published meanwhile"))
-            .hint(format!("to see it: refrain log {}{}", key.task, partition_flag(&driver.plan))),
+        Answer::Superseded => {
+            Error::new(ErrorKind::Conflict, format!("a later generation of `{key}` was published meanwhile"))
+                .hint(format!("to see it: refrain log {}{}", key.task, partition_flag(&driver.plan)))
+        }
         Answer::NotPublished(Cause::Held) => held(driver),
         Answer::NotPublished(Cause::Fenced) => fenced(driver, failure_take(failed("")), again()),
         Answer::NotPublished(_) => failed("the attempt ended before its commit"),
-        Answer::Unknown(Doubt::AnswerLost) => Error::new(ErrorKind::Unknown, format!("the answer of the commit of `{key}` was lost"))
-            .hint(format!("to settle it: refrain recover {}", key.task))
-            .because(failed("no definite answer came")),
+        Answer::Unknown(Doubt::AnswerLost) => {
+            Error::new(ErrorKind::Unknown, format!("the answer of the commit of `{key}` was lost"))
+                .hint(format!("to settle it: refrain recover {}", key.task))
+                .because(failed("no definite answer came"))
+        }
         Answer::Unknown(Doubt::SlotRecreated) => Error::new(
             ErrorKind::Unknown,
             format!("the slot of `{key}` was removed and made again while it was being published"),
@@ -129,7 +133,8 @@ pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
     let place = serde_json::from_str::<ProcessIdentity>(&lease.process)
         .map(|process| format!("pid {} on {}", process.pid, process.hostname))
         .unwrap_or_else(|_| "an unknown process".to_owned());
-    let filter = AttemptFilter { id_prefix: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+    let filter =
+        AttemptFilter { id_prefix: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
     let since = boundary.store.attempts(&filter).ok().and_then(|found| found.into_iter().next());
     let since = since.map(|record| format!(", since {:.0}", record.started_at)).unwrap_or_default();
     format!("attempt {} ({place}{since})", lease.attempt)
@@ -173,12 +178,19 @@ fn refused(driver: &Driver<'_>, refusal: &Refusal) -> Error {
             "the record of the first output of `{key}` ({}) was removed or put back to an older state",
             at(slot)
         ))
-        .hint(format!("to publish all outputs afresh: refrain run {}{} --rerun --adopt", key.task, partition_flag(&driver.plan))),
-        Refusal::DataLost(slot) => Error::refused(format!(
-            "`{key}` is decided, but the sealed output for {} is gone or was changed",
-            at(slot)
-        ))
-        .hint(format!("to publish all outputs afresh: refrain run {}{} --rerun", key.task, partition_flag(&driver.plan))),
+        .hint(format!(
+            "to publish all outputs afresh: refrain run {}{} --rerun --adopt",
+            key.task,
+            partition_flag(&driver.plan)
+        )),
+        Refusal::DataLost(slot) => {
+            Error::refused(format!("`{key}` is decided, but the sealed output for {} is gone or was changed", at(slot)))
+                .hint(format!(
+                    "to publish all outputs afresh: refrain run {}{} --rerun",
+                    key.task,
+                    partition_flag(&driver.plan)
+                ))
+        }
     }
 }
 
@@ -188,9 +200,8 @@ fn not_the_owner(driver: &Driver<'_>, slot: &SlotAddress, head: &Head) -> Error 
     let error = Error::refused(format!("{at} belongs to `{}`; `{key}` may not replace it", head.owner));
     if head.owner.task == key.task {
         let placeholder = if driver.plan.partition.interval.is_some() { "{date}" } else { "{partition}" };
-        return error.hint(format!(
-            "two partitions cannot publish to one place: put {placeholder} into the output's path"
-        ));
+        return error
+            .hint(format!("two partitions cannot publish to one place: put {placeholder} into the output's path"));
     }
     error.hint("choose another place, or take it over on purpose with `--adopt`")
 }

@@ -46,13 +46,12 @@ impl Config {
         // The environment is read only for the names that the file asks for.
         #[allow(clippy::disallowed_methods, reason = "the one place that fills in ${NAME}")]
         let lookup = |name: &str| std::env::var(name).ok();
-        Self::parse(&text, home, &lookup)
-            .map_err(|error| error.within(format!("`{}`", path.display())))
+        Self::parse(&text, home, &lookup).map_err(|error| error.within(format!("`{}`", path.display())))
     }
 
     /// Reads a configuration whose relative paths start at `home`.
     pub fn parse(text: &str, home: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let table: Table = text.parse().map_err(|error: toml::de::Error| Error::invalid(error.to_string().trim_end().to_owned()))?;
+        let table: Table = text.parse().map_err(|error| malformed(text, &error))?;
         let mut root = Section::new("", table);
         let store = root.text("store")?.map(|text| expand("store", &text, lookup)).transpose()?;
         let staging = root
@@ -93,4 +92,12 @@ impl Config {
             None => error.hint(format!("known tasks: {}", names().collect::<Vec<_>>().join(", "))),
         })
     }
+}
+
+/// Where the file is malformed. The line itself is not quoted: it may carry a secret.
+fn malformed(text: &str, error: &toml::de::Error) -> Error {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Error::invalid(format!("line {line}, column {column}: {}", error.message()))
 }

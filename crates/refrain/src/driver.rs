@@ -7,15 +7,13 @@ use crate::conclude;
 use crate::heartbeat::Heartbeat;
 use crate::ids;
 use crate::plan::Plan;
-use crate::process::{
-    Event, EventReceiver, EventSender, Liveness, ProcessIdentity, end_by_attempt, liveness,
-};
+use crate::process::{Event, EventReceiver, EventSender, Liveness, ProcessIdentity, end_by_attempt, liveness};
 use crate::report::{Conclusion, Report};
 use crate::settle;
 use refrain_core::{
-    Acquired, Action, Adopt, Attempt, AttemptId, CommitAnswer, CommitOptions, CommitStep, CrashPoint, Error,
-    ErrorKind, Goal, Head, Input, Lease, LeaseRequest, OpenRun, OutputSlot, PinRequest, Publication, Refusal, Result,
-    RunProposal, RunRecord, SlotAddress, Token, Want,
+    Acquired, Action, Adopt, Attempt, AttemptId, CommitAnswer, CommitOptions, CommitStep, CrashPoint, Error, ErrorKind,
+    Goal, Head, Input, Lease, LeaseRequest, OpenRun, OutputSlot, PinRequest, Publication, Refusal, Result, RunProposal,
+    RunRecord, SlotAddress, Token, Want,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,7 +215,10 @@ impl<'b> Driver<'b> {
         }
         match end_by_attempt(&former.attempt.to_string()) {
             Ok(sweep) => self.notes.extend(sweep.ended.iter().map(|process| {
-                format!("ended a process of the dead attempt {}: {} (pid {})", former.attempt, process.command, process.pid)
+                format!(
+                    "ended a process of the dead attempt {}: {} (pid {})",
+                    former.attempt, process.command, process.pid
+                )
             })),
             Err(error) => tracing::warn!(%error, "cannot look for processes of the dead attempt"),
         }
@@ -335,7 +336,11 @@ impl<'b> Driver<'b> {
                 run: run_id,
                 mode: input.spec.mode,
             };
-            let pin = self.boundary.inputs.pin(&request).map_err(|error| error.within(format!("input `{}` of `{}`", input.spec.name, self.plan.key)))?;
+            let pin = self
+                .boundary
+                .inputs
+                .pin(&request)
+                .map_err(|error| error.within(format!("input `{}` of `{}`", input.spec.name, self.plan.key)))?;
             inputs.push(pin);
         }
         Ok(RunProposal { run_id, inputs, outputs })
@@ -372,7 +377,8 @@ impl<'b> Driver<'b> {
                 self.machine.rejected();
             }
             Ok(CommitAnswer::DataLost) if own => {
-                let error = Error::guard(format!("the sealed output for {slot} was changed or removed before its commit"));
+                let error =
+                    Error::guard(format!("the sealed output for {slot} was changed or removed before its commit"));
                 self.failure = Some(error.into());
                 self.machine.commit_failed();
             }

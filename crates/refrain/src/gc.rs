@@ -3,7 +3,7 @@
 
 use crate::boundary::Boundary;
 use refrain_core::{
-    Generation, Head, Input, Keep, Key, Result, RunId, SlotAddress, Staged, Staleness, StagingId, StoreIdentity,
+    Generation, Head, Input, Keep, Key, Result, RunId, SlotAddress, Staged, StagingId, Staleness, StoreIdentity,
     staleness,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,9 @@ impl Boundary {
         for sink in self.sinks.all() {
             for staged in sink.staged()? {
                 let Some((_, id)) = &staged.owner else {
-                    collected.kept.push(format!("{}: bears no readable name; remove it by hand if you know it", staged.place));
+                    collected
+                        .kept
+                        .push(format!("{}: bears no readable name; remove it by hand if you know it", staged.place));
                     continue;
                 };
                 if !self.is_stale(&staged, id, &store)? {

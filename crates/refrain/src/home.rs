@@ -33,7 +33,10 @@ impl Home {
                 .ancestors()
                 .find(|candidate| is_home(candidate))
                 .ok_or_else(|| {
-                    no_home(&format!("there is no {FILE_NAME} and no {STATE_DIRECTORY}/ in `{}` or above", from.display()), Path::new("."))
+                    no_home(
+                        &format!("there is no {FILE_NAME} and no {STATE_DIRECTORY}/ in `{}` or above", from.display()),
+                        Path::new("."),
+                    )
                 })?
                 .to_owned(),
         };

@@ -4,9 +4,7 @@ use crate::boundary::Boundary;
 use crate::peek::find_published;
 use crate::plan::Plan;
 use crate::task::Task;
-use refrain_core::{
-    AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, Publication, Result, Version,
-};
+use refrain_core::{AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, Publication, Result, Version};
 use std::path::Path;
 
 /// What `show` found.
@@ -105,8 +103,11 @@ impl Boundary {
     fn paths_of(&self, plan: &Plan, output: Option<&str>, version: Option<Generation>) -> Result<Vec<String>> {
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, plan, state.as_ref())? else {
-            return Err(Error::invalid(format!("`{}` is not published", plan.key))
-                .hint(format!("to publish it: refrain run {}{}", plan.key.task, crate::peek::partition_flag(plan))));
+            return Err(Error::invalid(format!("`{}` is not published", plan.key)).hint(format!(
+                "to publish it: refrain run {}{}",
+                plan.key.task,
+                crate::peek::partition_flag(plan)
+            )));
         };
         let outputs: Vec<_> =
             publication.run.outputs.iter().filter(|known| output.is_none_or(|name| name == known.name)).collect();
@@ -123,8 +124,11 @@ impl Boundary {
             let Some(wanted) = wanted else {
                 let list: Vec<_> = versions.iter().map(|found| found.generation.to_string()).collect();
                 let which = version.map_or_else(|| "the published version".to_owned(), |v| format!("version {v}"));
-                return Err(Error::invalid(format!("{which} of output `{}` of `{}` is not there", output.name, plan.key))
-                    .hint(format!("versions that can be read: {}", list.join(", "))));
+                return Err(Error::invalid(format!(
+                    "{which} of output `{}` of `{}` is not there",
+                    output.name, plan.key
+                ))
+                .hint(format!("versions that can be read: {}", list.join(", "))));
             };
             places.extend(wanted.locations.iter().cloned());
         }

@@ -63,7 +63,11 @@ fn continue_or_reopen(plan: &Plan, run: Option<&RunRecord>, shown: Generation) -
 }
 
 /// What the anchor shows for this key.
-pub(crate) fn find_published(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>) -> Result<Option<Publication>> {
+pub(crate) fn find_published(
+    boundary: &Boundary,
+    plan: &Plan,
+    state: Option<&KeyState>,
+) -> Result<Option<Publication>> {
     let pinned = state.and_then(|state| state.run.as_ref()).and_then(RunRecord::anchor);
     let Some(anchor) = pinned.or_else(|| plan.outputs.first().map(|output| &output.slot)) else {
         return Ok(None);
@@ -114,9 +118,8 @@ pub(crate) fn already_published(
 ) -> Conclusion {
     let mut report = Report::new(&plan.key, boundary.now());
     report.show(publication, |data| boundary.locate(&data.slot));
-    let error = drift(boundary, plan, publication)
-        .map_or_else(Some, |drift| drift)
-        .or_else(|| refuse_change(plan, changes));
+    let error =
+        drift(boundary, plan, publication).map_or_else(Some, |drift| drift).or_else(|| refuse_change(plan, changes));
     match &error {
         None => {
             report.outcome = Outcome::AlreadyPublished;
@@ -156,11 +159,9 @@ pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication)
             plan.key,
             boundary.locate(slot)
         );
-        return Ok(Some(Error::refused(message).hint(format!(
-            "to publish it again: refrain run {}{} --rerun (what stands there now is kept as a version)",
-            plan.key.task,
-            partition_flag(plan)
-        ))));
+        return Ok(Some(Error::refused(message).hint(
+            "to publish it again, repeat the `refrain run` with --rerun; what stands there now is kept as a version",
+        )));
     }
     Ok(None)
 }

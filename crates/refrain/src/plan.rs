@@ -2,7 +2,7 @@
 
 use crate::sinks::Sinks;
 use crate::task::{CommandLine, InputSpec, OutputSpec, Task};
-use refrain_core::{Error, Fingerprint, Key, OutputSlot, Partition, Result, SlotAddress};
+use refrain_core::{Error, ErrorKind, Fingerprint, Key, OutputSlot, Partition, Result, SlotAddress};
 use refrain_input::digest_path;
 use std::path::PathBuf;
 
@@ -35,12 +35,21 @@ impl Plan {
     /// # Errors
     /// `invalid` when a location cannot be filled in or used, or two outputs meet.
     pub(crate) fn new(task: &Task, partition: &Partition, sinks: &Sinks) -> Result<Self> {
+        if task.lease_ttl.is_zero() {
+            return Err(Error::invalid(format!(
+                "the lease of `{}` has a ttl of nothing, so it could hold nobody off",
+                task.name
+            ))
+            .hint("write `--ttl 60s`, or `lease = { ttl = \"60s\" }` in the task"));
+        }
         let outputs = task
             .outputs
             .iter()
             .map(|spec| {
                 let location = spec.location.render(partition, &task.params)?;
-                let slot = sinks.address(&location, &task.base).map_err(|error| error.within(format!("output `{}`", spec.name)))?;
+                let slot = sinks
+                    .address(&location, &task.base)
+                    .map_err(|error| error.within(format!("output `{}`", spec.name)))?;
                 Ok(PlannedOutput { spec: spec.clone(), slot })
             })
             .collect::<Result<Vec<_>>>()?;
@@ -49,7 +58,14 @@ impl Plan {
             .inputs
             .iter()
             .map(|spec| {
-                let location = task.base.join(spec.location.render(partition, &task.params)?);
+                let rendered = spec.location.render(partition, &task.params)?;
+                if let Some((scheme, _)) = rendered.split_once("://") {
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        format!("input `{}`: this build reads files and directories, not `{scheme}://`", spec.name),
+                    ));
+                }
+                let location = task.base.join(rendered);
                 let location = location.into_os_string().into_string().map_err(|path| {
                     Error::invalid(format!("input `{}`: the path {path:?} is not valid UTF-8", spec.name))
                 })?;
@@ -82,7 +98,8 @@ impl Plan {
         for code in &self.task.code {
             let path: PathBuf = self.task.base.join(code);
             let digest = digest_path(&path).map_err(|error| {
-                Error::invalid(format!("the code file `{code}` of task `{}` cannot be read", self.key.task)).because(error)
+                Error::invalid(format!("the code file `{code}` of task `{}` cannot be read", self.key.task))
+                    .because(error)
             })?;
             builder = builder.code(code, &digest.digest);
         }
@@ -96,7 +113,8 @@ impl Plan {
             builder = builder.calendar(calendar);
         }
         for output in &self.outputs {
-            builder = builder.output(&output.spec.name, output.spec.location.as_str());
+            // The place, not its spelling: the same call from another directory is no change (LEDG-05).
+            builder = builder.output(&output.spec.name, &output.slot.to_string());
         }
         Ok(builder.build())
     }

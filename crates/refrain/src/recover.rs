@@ -62,8 +62,7 @@ impl Boundary {
             }
         }
         let plan = self.bare_plan(key)?;
-        let mut driver =
-            Driver::new(self, plan, Options::default(), Goal::Settle, Want::Continue, Stopwatch::start());
+        let mut driver = Driver::new(self, plan, Options::default(), Goal::Settle, Want::Continue, Stopwatch::start());
         driver.settle_all();
         let (sender, receiver) = channel();
         if let Pause::Execute(_) = driver.drive(&sender, &receiver) {

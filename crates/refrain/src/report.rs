@@ -1,10 +1,10 @@
 //! What a call did: the machine report (schema 1) and the exit code.
 
+use jiff::Timestamp;
 use refrain_core::{
     AttemptId, Ending, Error, ErrorKind, Generation, Key, Outcome, PinnedInput, Publication, RunId, SealedData, Token,
     Window,
 };
-use jiff::Timestamp;
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -64,6 +64,8 @@ pub struct Report {
     pub inputs: Vec<InputReport>,
     /// Digest of everything that the output was made from.
     pub fingerprint: Option<String>,
+    /// When what is published was sealed.
+    pub published_at: Option<Timestamp>,
     /// When the call began.
     pub started_at: Timestamp,
     /// When the call ended.
@@ -198,6 +200,7 @@ impl Report {
             outputs: Vec::new(),
             inputs: Vec::new(),
             fingerprint: None,
+            published_at: None,
             started_at,
             finished_at: started_at,
             duration_ms: 0,
@@ -224,6 +227,7 @@ impl Report {
             outputs: Vec::new(),
             inputs: Vec::new(),
             fingerprint: None,
+            published_at: None,
             started_at: at,
             finished_at: at,
             duration_ms: 0,
@@ -255,6 +259,7 @@ impl Report {
         self.run = Some(run.run_id);
         self.attempt = Some(publication.attempt);
         self.fingerprint = Some(publication.fingerprint.digest.clone());
+        self.published_at = Some(publication.sealed_at);
         self.inputs = run.inputs.iter().map(InputReport::of).collect();
         self.outputs = run
             .outputs

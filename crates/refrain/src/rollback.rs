@@ -90,7 +90,7 @@ impl Boundary {
     /// A plan for a key of which only the state is known: its outputs are those of its run.
     pub(crate) fn bare_plan(&self, key: &Key) -> Result<Plan> {
         let task = match self.home.config.tasks.iter().find(|task| task.name == key.task) {
-            Some(task) => Task { inputs: Vec::new(), ..task.clone() },
+            Some(task) => Task { inputs: Vec::new(), code: Vec::new(), ..task.clone() },
             None => Task::new(key.task.as_str(), refrain_core::PartitionScheme::Free, &self.home.directory)?,
         };
         let interval = match task.partitions.calendar() {

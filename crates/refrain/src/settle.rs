@@ -32,9 +32,11 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
     let shown = driver.machine.heads().values().any(|head| head.shows(record.attempt));
     let judged = record.run.map(|run| {
         let generation = record.generation.unwrap_or(Generation::default());
-        let anchor = driver.machine.heads().values().find(|head| {
-            head.publication.as_ref().is_some_and(|publication| publication.run.anchor().is_some())
-        });
+        let anchor = driver
+            .machine
+            .heads()
+            .values()
+            .find(|head| head.publication.as_ref().is_some_and(|publication| publication.run.anchor().is_some()));
         verdict(record.attempt, run, generation, anchor)
     });
     let (outcome, window, code) = match judged {
@@ -64,10 +66,8 @@ pub(crate) fn clean_up(driver: &mut Driver<'_>, answer: &Answer) {
         tracing::warn!(%error, "pinned inputs could not be removed");
     }
     for slot in publication.run.slots() {
-        let trimmed = boundary
-            .sinks
-            .of(slot)
-            .and_then(|sink| sink.trim(slot, &driver.plan.task.keep, boundary.now(), false));
+        let trimmed =
+            boundary.sinks.of(slot).and_then(|sink| sink.trim(slot, &driver.plan.task.keep, boundary.now(), false));
         if let Err(error) = trimmed {
             tracing::warn!(%slot, %error, "old versions could not be removed");
         }

@@ -7,7 +7,7 @@ use crate::process::{Liveness, ProcessIdentity, liveness};
 use crate::task::Task;
 use jiff::Timestamp;
 use refrain_core::{
-    Generation, Interval, KeySummary, Outcome, PartitionScheme, Publication, Result, StoreTime, TaskName,
+    Generation, Interval, Key, KeySummary, Outcome, PartitionScheme, Publication, Result, StoreTime, TaskName,
     differences,
 };
 use serde::Serialize;
@@ -87,10 +87,10 @@ impl Boundary {
             Ok(())
         })?;
         let mut partitions = Vec::from(found);
+        for status in &mut partitions {
+            self.look_closely(task, declared, status)?;
+        }
         if let Some(task) = declared {
-            for status in &mut partitions {
-                self.look_closely(task, status)?;
-            }
             self.add_missing(task, survey, &mut partitions, &mut surveyed.counts)?;
         }
         surveyed.partitions = partitions;
@@ -109,15 +109,20 @@ impl Boundary {
         Ok(names)
     }
 
-    fn look_closely(&self, task: &Task, status: &mut PartitionStatus) -> Result<()> {
+    fn look_closely(&self, name: &TaskName, declared: Option<&Task>, status: &mut PartitionStatus) -> Result<()> {
         if status.state != State::Published {
             return Ok(());
         }
-        let Ok(partition) = task.partitions.partition_of_key(&status.partition) else {
-            status.note = Some("not a partition of the task as it is declared now".to_owned());
-            return Ok(());
+        let plan = match declared {
+            Some(task) => match task.partitions.partition_of_key(&status.partition) {
+                Ok(partition) => Plan::new(task, &partition, &self.sinks)?,
+                Err(_) => {
+                    status.note = Some("not a partition of the task as it is declared now".to_owned());
+                    return Ok(());
+                }
+            },
+            None => self.bare_plan(&Key { task: name.clone(), partition: status.partition.clone() })?,
         };
-        let plan = Plan::new(task, &partition, &self.sinks)?;
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, &plan, state.as_ref())? else {
             status.state = State::Failed;
@@ -127,7 +132,9 @@ impl Boundary {
         if let Some(error) = drift(self, &plan, &publication)? {
             status.state = State::Drifted;
             status.note = Some(error.message);
-        } else if let Some(change) = changed_definition(&plan, &publication)? {
+        } else if declared.is_some()
+            && let Some(change) = changed_definition(&plan, &publication)?
+        {
             status.state = State::Stale;
             status.note = Some(change);
         }
@@ -151,9 +158,7 @@ impl Boundary {
                 (Some(first), Some(last)) => {
                     let (first, last) = (calendar.interval_of_key(first), calendar.interval_of_key(last));
                     match (first, last) {
-                        (Ok(first), Ok(last)) => {
-                            calendar.range(&first, &last)?.map(|interval| interval.key).collect()
-                        }
+                        (Ok(first), Ok(last)) => calendar.range(&first, &last)?.map(|interval| interval.key).collect(),
                         _ => Vec::new(),
                     }
                 }

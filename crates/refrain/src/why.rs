@@ -6,7 +6,7 @@ use crate::peek::{changes, drift, find_published, partition_flag};
 use crate::plan::Plan;
 use crate::process::{Liveness, ProcessIdentity, liveness};
 use crate::task::{OnChange, Task};
-use refrain_core::{Condition, KeyState, Partition, Publication, Result};
+use refrain_core::{Condition, Error, Key, KeyState, Partition, Publication, Result};
 use serde::Serialize;
 
 /// What a run would do.
@@ -45,7 +45,25 @@ pub enum Would {
 impl Boundary {
     /// Tells what [`Boundary::run`] would do.
     pub fn why(&self, task: &Task, partition: &Partition) -> Result<Why> {
-        let plan = Plan::new(task, partition, &self.sinks)?;
+        self.why_plan(&Plan::new(task, partition, &self.sinks)?, true)
+    }
+
+    /// The same for a key of a task that is not in the configuration: what it would be made from is not known.
+    ///
+    /// # Errors
+    /// `invalid` when the key was never attempted.
+    pub fn why_key(&self, key: &Key) -> Result<Why> {
+        if self.store.key(key)?.is_none() {
+            return Err(Error::invalid(format!(
+                "there is no task `{}` in refrain.toml, and `{key}` was never attempted",
+                key.task
+            ))
+            .hint("refrain status lists what was attempted"));
+        }
+        self.why_plan(&self.bare_plan(key)?, false)
+    }
+
+    fn why_plan(&self, plan: &Plan, declared: bool) -> Result<Why> {
         let state = self.store.key(&plan.key)?;
         let mut why = Why {
             task: plan.key.task.to_string(),
@@ -61,22 +79,22 @@ impl Boundary {
             if !dead && !lease.expired(&self.store.now()?) {
                 why.would = Would::Wait;
                 why.because.push(format!("it is being run by {}", describe(self, lease)));
-                why.next = Some(format!("refrain run {}{} --wait", plan.key.task, partition_flag(&plan)));
+                why.next = Some(format!("refrain run {}{} --wait", plan.key.task, partition_flag(plan)));
                 return Ok(why);
             }
             why.would = Would::Recover;
             why.because.push(format!("attempt {} ended without a word; the next run settles it", lease.attempt));
         }
-        match find_published(self, &plan, state.as_ref())? {
+        match find_published(self, plan, state.as_ref())? {
             Some(publication) if up_to_date(&publication, state.as_ref()) => {
-                self.published(&plan, &publication, &mut why)?;
+                self.published(plan, &publication, declared, &mut why)?;
             }
-            published => self.unpublished(&plan, state.as_ref(), published.as_ref(), &mut why)?,
+            published => self.unpublished(plan, state.as_ref(), published.as_ref(), &mut why)?,
         }
         Ok(why)
     }
 
-    fn published(&self, plan: &Plan, publication: &Publication, why: &mut Why) -> Result<()> {
+    fn published(&self, plan: &Plan, publication: &Publication, declared: bool, why: &mut Why) -> Result<()> {
         let generation = publication.run.generation;
         why.because.push(format!(
             "generation {generation} was published by attempt {} (sealed {:.0})",
@@ -88,7 +106,11 @@ impl Boundary {
         if let Some(error) = drift(self, plan, publication)? {
             why.would = Would::Refuse;
             why.because.push(error.message);
-            why.next = Some(format!("refrain run {}{} --rerun", plan.key.task, partition_flag(plan)));
+            why.next = error.hint;
+            return Ok(());
+        }
+        if !declared {
+            why.because.push("the task is not in refrain.toml: `run` compares what it is given then".to_owned());
             return Ok(());
         }
         let changes = changes(self, plan, publication)?;
@@ -140,7 +162,8 @@ impl Boundary {
                 why.because.push(format!("{} belongs to `{}`", self.locate(&output.slot), head.owner));
             } else if let Condition::Foreign(what) = sink.condition(&output.slot, head.as_ref())? {
                 why.would = Would::Refuse;
-                why.because.push(format!("{} exists and was not published by refrain: {what}", self.locate(&output.slot)));
+                why.because
+                    .push(format!("{} exists and was not published by refrain: {what}", self.locate(&output.slot)));
                 why.next = Some(format!("refrain run {}{} --adopt", plan.key.task, partition_flag(plan)));
             }
         }

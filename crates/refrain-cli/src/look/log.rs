@@ -19,7 +19,9 @@ pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
         }
         filter.task = Some(task.parse()?);
     } else if args.partition.date.is_some() || args.partition.partition.is_some() {
-        return Err(super::invalid("a partition is one of a task: name the task, too").hint("refrain log TASK --date D"));
+        return Err(
+            super::invalid("a partition is one of a task: name the task, too").hint("refrain log TASK --date D")
+        );
     }
     let attempts = boundary.store().attempts(&filter)?;
     if args.json {
@@ -36,7 +38,8 @@ pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
         output::data("no attempts yet");
         return Ok(());
     }
-    let mut table = table(&["STARTED", "TASK", "PARTITION", "VERSION", "ATTEMPT", "TOKEN", "OUTCOME", "EXIT", "MESSAGE"]);
+    let mut table =
+        table(&["STARTED", "TASK", "PARTITION", "VERSION", "ATTEMPT", "TOKEN", "OUTCOME", "EXIT", "MESSAGE"]);
     for attempt in &attempts {
         table.add_row(row(attempt));
     }

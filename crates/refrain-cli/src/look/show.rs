@@ -4,10 +4,10 @@ use super::log::outcome;
 use crate::args::ShowArgs;
 use crate::context::Context;
 use crate::{json, output};
+use refrain::Result;
 use refrain::core::AttemptRecord;
 use refrain::lookup::{Found, PublishedPath};
 use refrain::process::ProcessIdentity;
-use refrain::Result;
 
 /// Shows one run, attempt or published path.
 pub(crate) fn show(context: &Context, args: &ShowArgs) -> Result<()> {
@@ -37,7 +37,10 @@ fn provenance(context: &Context, args: &ShowArgs) -> Option<()> {
         return Some(());
     }
     let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).ok()?;
-    output::data(&format!("{}: published by refrain (the path's own record; its home is not this one)", path.display()));
+    output::data(&format!(
+        "{}: published by refrain (the path's own record; its home is not this one)",
+        path.display()
+    ));
     for (name, value) in fields {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         output::data(&format!("  {name:<12} {text}"));
@@ -97,7 +100,10 @@ fn published(path: &PublishedPath) {
     for (part, value) in &publication.fingerprint.parts {
         line("", &format!("{part}: {value}"));
     }
-    line("now", &path.drift.as_ref().map_or_else(|| "what was published".to_owned(), |what| format!("changed by hand: {what}")));
+    line(
+        "now",
+        &path.drift.as_ref().map_or_else(|| "what was published".to_owned(), |what| format!("changed by hand: {what}")),
+    );
     for version in path.versions.iter().filter(|version| !version.current) {
         line("kept", &format!("version {}: {}", version.generation, version.locations.join(", ")));
     }

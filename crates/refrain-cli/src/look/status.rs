@@ -56,8 +56,7 @@ fn survey(context: &Context, boundary: &Boundary, name: &TaskName, args: &Status
 }
 
 fn show(name: &TaskName, surveyed: &Surveyed) {
-    let counts: Vec<_> =
-        surveyed.counts.iter().map(|(state, count)| format!("{count} {}", word(*state))).collect();
+    let counts: Vec<_> = surveyed.counts.iter().map(|(state, count)| format!("{count} {}", word(*state))).collect();
     let counts = if counts.is_empty() { "nothing yet".to_owned() } else { counts.join(", ") };
     output::data(&format!("{name}: {counts}"));
     if surveyed.partitions.is_empty() {

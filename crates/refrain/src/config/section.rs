@@ -91,7 +91,9 @@ impl Section {
         let error = Error::invalid(format!("unknown key `{}`", self.name(unknown)));
         Err(match nearest(unknown, known.clone()) {
             Some(near) => error.hint(format!("did you mean `{}`?", self.name(near))),
-            None => error.hint(format!("known here: {}", known.map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", "))),
+            None => {
+                error.hint(format!("known here: {}", known.map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ")))
+            }
         })
     }
 

@@ -34,7 +34,12 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
                 Value::String(text) => text,
                 Value::Integer(number) => number.to_string(),
                 Value::Boolean(flag) => flag.to_string(),
-                _ => return Err(Error::invalid(format!("`{}` must be a text, a whole number or a truth value", param.path))),
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "`{}` must be a text, a whole number or a truth value",
+                        param.path
+                    )));
+                }
             };
             task.params.insert(param.name, text);
         }
@@ -48,7 +53,9 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
     }
     if let Some(mut keep) = section.section("keep")? {
         task.keep = Keep {
-            versions: keep.number("versions")?.map_or(Keep::default().versions, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+            versions: keep
+                .number("versions")?
+                .map_or(Keep::default().versions, |n| u32::try_from(n).unwrap_or(u32::MAX)),
             grace: keep.duration("grace")?.unwrap_or(Keep::default().grace),
         };
         keep.done()?;
@@ -96,9 +103,8 @@ fn partitions(section: &mut Section) -> Result<PartitionScheme> {
         None => Ok(PartitionScheme::None),
         Some(Value::String(text)) if text == "none" => Ok(PartitionScheme::None),
         Some(Value::String(text)) => {
-            let grain: Grain = text
-                .parse()
-                .map_err(|error: Error| error.within(format!("`{}`", section.name("partition"))))?;
+            let grain: Grain =
+                text.parse().map_err(|error: Error| error.within(format!("`{}`", section.name("partition"))))?;
             Ok(PartitionScheme::Dates(Calendar::new(grain, zone.as_deref().unwrap_or("UTC"))?))
         }
         Some(Value::Table(table)) => {
