@@ -1,6 +1,6 @@
 //! How a directory becomes visible.
 
-use crate::local::{Intent, Layout, Site, Stat, Surprise, VersionName, durable, relative};
+use crate::local::{Intent, Layout, Site, Stat, Surprise, VersionName, durable, relative, write_label};
 use refrain_core::Result;
 use std::fs;
 use std::io;
@@ -63,7 +63,7 @@ fn keep_link(site: &Site<'_>, standing: &Stat, intent: &Intent) -> io::Result<()
     let name = intent.displaced.as_ref().map_or_else(|| VersionName::of(None, true), |it| it.version.clone());
     let shown = if standing.is_link() { site.version_link() } else { None };
     match shown.as_deref().and_then(Path::parent) {
-        Some(directory) if Stat::of(directory)?.is_some() => site.write_label(directory, &name),
+        Some(directory) if Stat::of(directory)?.is_some() => write_label(directory, &name),
         Some(_) => Ok(()),
         None => site.keep_as(&name, |place| durable::link(&site.target, place)),
     }

@@ -12,15 +12,15 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::thread;
 
-/// Up to so many files are made durable one by one; more with one call for the whole filesystem.
-const MOST_SINGLE: u64 = 32;
+/// Up to so many files and directories are made durable one by one; more with one call for the whole filesystem.
+const MOST_SINGLE: usize = 48;
 
 /// What the first look at the staged tree found.
 #[derive(Debug, Default)]
 struct Survey {
     bytes: u64,
     files: u64,
-    /// All files and directories, as long as they are few.
+    /// Files and directories, of many only the first.
     to_sync: Vec<(PathBuf, bool)>,
     /// For each inode with several names: how many it has, how many of them were seen, and one of them.
     linked: HashMap<(u32, u32, u64), (u32, u32, PathBuf)>,
@@ -100,7 +100,7 @@ impl Survey {
                 linked.or_insert((stat.links, 0, entry.path)).1 += 1;
             }
         }
-        if self.files <= MOST_SINGLE {
+        if self.to_sync.len() <= MOST_SINGLE {
             self.to_sync.push((entry.place, stat.is_directory()));
         }
         Ok(())
@@ -137,7 +137,7 @@ fn refuse(site: &Site<'_>, path: &Path, why: &str) -> Error {
 
 /// Makes the tree durable: files before the directories that name them, the deepest first.
 fn sync(survey: &Survey, staged: &Path, witness: Option<File>) -> Result<(), (PathBuf, io::Error)> {
-    if survey.files <= MOST_SINGLE {
+    if survey.to_sync.len() <= MOST_SINGLE {
         return sync_singly(&survey.to_sync);
     }
     if reports_lost_writes() {

@@ -139,13 +139,15 @@ impl Locked<'_, '_> {
         }
         site.sink.reach(CrashPoint::AfterRename);
         let former = self.journal.before().and_then(|record| record.head.publication.clone());
-        if let Err(error) = self.make_landing_durable(intent) {
+        // Before the directory's fsync, which makes this durable too.
+        let kept = site.keep_what_was_exchanged(intent).is_ok();
+        if let Err(error) = self.make_landing_durable() {
             return Err(site.durability_unknown().because(error)); // 9.6
         }
         site.sink.reach(CrashPoint::BeforeRecord);
         // The commit is decided, visible and durable. Without this record the next holder of the lock sees by the
-        // inode that it landed, and writes the record then.
-        let recorded = self.record_landing(head.clone(), intent).is_ok();
+        // inode that it landed, keeps what it replaced should there have been no room for that, and writes the record.
+        let recorded = kept && self.record_landing(head.clone(), intent).is_ok();
         site.sink.reach(CrashPoint::AfterRecord);
         if recorded {
             if let Some(data) = former.as_ref().and_then(|former| former.data_for(site.slot)) {

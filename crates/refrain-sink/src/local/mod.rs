@@ -44,6 +44,7 @@ pub(crate) use site::Site;
 pub(crate) use staging::{Owner, manifest_path};
 pub(crate) use standing::{Depth, digest_text, has_digest, identity_of};
 pub(crate) use stat::Stat;
+pub(crate) use versions::write_label;
 
 use jiff::Timestamp;
 use refrain_core::{

@@ -63,7 +63,8 @@ impl Locked<'_, '_> {
     /// the intent.
     pub(crate) fn land(&mut self, head: &Head, intent: &Intent) -> Result<()> {
         let site = self.site;
-        self.make_landing_durable(intent)?;
+        site.keep_what_was_exchanged(intent)?;
+        self.make_landing_durable()?;
         let former = self.journal.before().and_then(|record| record.head.publication.clone());
         self.record_landing(head.clone(), intent)?;
         if let Some(data) = former.as_ref().and_then(|former| former.data_for(site.slot)) {
@@ -73,9 +74,8 @@ impl Locked<'_, '_> {
         Ok(())
     }
 
-    pub(crate) fn make_landing_durable(&self, intent: &Intent) -> Result<()> {
+    pub(crate) fn make_landing_durable(&self) -> Result<()> {
         let site = self.site;
-        site.keep_what_was_exchanged(intent)?;
         durable::sync_directory(site.parent()).map_err(|error| {
             // FS-13: a second fsync would say "done" whatever became of the pages.
             site.sink.memory().latched.insert(site.head_path());
@@ -152,7 +152,7 @@ impl Site<'_> {
     }
 
     /// After an exchange the staging place holds what stood at the target.
-    fn keep_what_was_exchanged(&self, intent: &Intent) -> Result<()> {
+    pub(crate) fn keep_what_was_exchanged(&self, intent: &Intent) -> Result<()> {
         let staged = self.place(&intent.staged)?;
         let Some(stat) = look(&staged)? else { return Ok(()) };
         if shows(&staged, intent)? {

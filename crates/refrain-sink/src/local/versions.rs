@@ -6,11 +6,12 @@ use super::site::Site;
 use super::stat::Stat;
 use super::{Identity, LocalKind, durable};
 use jiff::Timestamp;
-use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Result, SlotAddress, Version};
+use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Result, Version};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const FORMAT: u32 = 1;
@@ -21,17 +22,16 @@ const MOST_NAMESAKES: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Label {
     format: u32,
-    slot: SlotAddress,
     #[serde(flatten)]
     name: VersionName,
-    replaced_at: Timestamp,
 }
 
 /// A version on disk.
 #[derive(Clone, Debug)]
 struct Kept {
     directory: PathBuf,
-    label: Label,
+    name: VersionName,
+    replaced_at: Timestamp,
     location: PathBuf,
 }
 
@@ -59,7 +59,7 @@ impl Site<'_> {
             let suffix = if namesake == 1 { String::new() } else { format!(".{namesake}") };
             let directory = self.versions_path().join(format!("{}{suffix}", name.directory()));
             make_enterable(&directory)?;
-            self.write_label(&directory, name)?;
+            write_label(&directory, name)?;
             match put(&directory.join(self.base_name())) {
                 Err(error) if durable::is(&error, Errno::EXIST) || durable::is(&error, Errno::NOTEMPTY) => {}
                 result => return result,
@@ -74,16 +74,6 @@ impl Site<'_> {
         place.parent().map_or(Ok(()), make_enterable)?;
         durable::sync_directory(&self.versions_path())?;
         durable::sync_directory(&self.volume.versions())
-    }
-
-    /// The label comes before the version: a version without one would have no time of replacement.
-    pub(crate) fn write_label(&self, directory: &Path, name: &VersionName) -> io::Result<()> {
-        let path = label_path(directory);
-        let label =
-            Label { format: FORMAT, slot: self.slot.clone(), name: name.clone(), replaced_at: Timestamp::now() };
-        let fresh = directory.with_extension("json-new");
-        fs::write(&fresh, serde_json::to_vec(&label)?)?;
-        durable::replace(&fresh, &path)
     }
 
     /// The published version and the kept ones, newest first.
@@ -113,7 +103,7 @@ impl Site<'_> {
             };
             let newest = usize::try_from(keep.versions).unwrap_or(usize::MAX);
             let in_grace = |kept: &Kept| {
-                let age = now.duration_since(kept.label.replaced_at);
+                let age = now.duration_since(kept.replaced_at);
                 std::time::Duration::try_from(age).unwrap_or_default() < keep.grace
             };
             self.kept(head.as_ref())?.into_iter().skip(newest).filter(|kept| !in_grace(kept)).collect()
@@ -136,8 +126,8 @@ impl Site<'_> {
         } else {
             let mut kept = self.kept(head.as_ref())?;
             // What was published comes before what became of it by hand.
-            kept.sort_by_key(|kept| kept.label.name.drifted);
-            let found = kept.into_iter().find(|kept| kept.label.name.generation == generation);
+            kept.sort_by_key(|kept| kept.name.drifted);
+            let found = kept.into_iter().find(|kept| kept.name.generation == generation);
             found.map(|kept| kept.location).ok_or_else(|| self.no_version(generation))?
         };
         match self.kind() {
@@ -173,14 +163,14 @@ impl Site<'_> {
             if Some(&location) == shown.as_ref() || Some(&location) == current.as_ref() {
                 continue;
             }
-            if let Some(label) = read_label(&path)?
+            if let Some((name, replaced_at)) = read_label(&path)?
                 && look(&location)?.is_some()
             {
-                kept.push(Kept { directory: path, label, location });
+                kept.push(Kept { directory: path, name, replaced_at, location });
             }
         }
         kept.sort_by(|one, other| {
-            let order = |kept: &Kept| (kept.label.name.generation, kept.label.replaced_at);
+            let order = |kept: &Kept| (kept.name.generation, kept.replaced_at);
             order(other).cmp(&order(one))
         });
         Ok(kept)
@@ -190,9 +180,9 @@ impl Site<'_> {
 impl Kept {
     fn version(&self) -> Version {
         Version {
-            generation: self.label.name.generation,
+            generation: self.name.generation,
             locations: vec![self.location.display().to_string()],
-            replaced_at: Some(self.label.replaced_at),
+            replaced_at: Some(self.replaced_at),
             current: false,
         }
     }
@@ -200,17 +190,32 @@ impl Kept {
 
 fn label_path(directory: &Path) -> PathBuf {
     let mut name = directory.as_os_str().to_owned();
-    name.push(".json");
+    name.push(".label");
     PathBuf::from(name)
 }
 
 /// A label that cannot be read is a version that nobody touches: it is neither listed nor removed.
-fn read_label(directory: &Path) -> Result<Option<Label>> {
-    match fs::read(label_path(directory)) {
-        Ok(bytes) => Ok(serde_json::from_slice::<Label>(&bytes).ok().filter(|label| label.format == FORMAT)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(problem("read", &label_path(directory), error)),
-    }
+fn read_label(directory: &Path) -> Result<Option<(VersionName, Timestamp)>> {
+    let path = label_path(directory);
+    let text = match fs::read_link(&path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => return Ok(None),
+        Err(error) => return Err(problem("read", &path, error)),
+    };
+    let label = serde_json::from_slice::<Label>(text.as_os_str().as_bytes()).ok();
+    let Some(label) = label.filter(|label| label.format == FORMAT) else { return Ok(None) };
+    let made = look(&path)?.and_then(|stat| Timestamp::from_nanosecond(stat.mtime).ok());
+    Ok(made.map(|made| (label.name, made)))
+}
+
+/// The label comes before the version: a version without one would have no time of replacement, which is when its
+/// label was made. Like a staging's owner it is the text of a link, whole or not there, and durable with its name.
+pub(crate) fn write_label(directory: &Path, name: &VersionName) -> io::Result<()> {
+    let text = serde_json::to_string(&Label { format: FORMAT, name: name.clone() })?;
+    let fresh = directory.with_extension("label-new");
+    durable::remove(&fresh)?;
+    durable::symlink(Path::new(&text), &fresh)?;
+    durable::replace(&fresh, &label_path(directory))
 }
 
 /// Readers may be led here by a link, so that others may enter, though not list.

@@ -4,6 +4,7 @@ use super::durable;
 use super::problem::{mount_of, problem};
 use super::stat::Stat;
 use refrain_core::{Error, ErrorKind, Result};
+use rustix::fs::Mode;
 use std::path::{Path, PathBuf};
 
 /// Name of the home's own directory.
@@ -62,17 +63,22 @@ impl Volume {
 
     /// Makes what is missing of the volume, durably. The parent of its root must exist.
     pub(crate) fn prepare(&self) -> Result<()> {
-        let look = |path: &Path| Stat::through(path).map_err(|error| problem("look at", path, error));
-        for (directory, parent) in [(self.slots(), self.root.clone()), (self.versions(), self.root.clone())] {
-            if look(&directory)?.is_some() {
-                continue;
+        let mut missing = Vec::new();
+        for directory in [self.slots(), self.versions()] {
+            if Stat::through(&directory).map_err(|error| problem("look at", &directory, error))?.is_none() {
+                missing.push(directory);
             }
-            self.make_root()?;
-            durable::make_private_directory(&directory)
-                .and_then(|()| durable::sync_directory(&parent))
-                .map_err(|error| problem("make the directory", &directory, error))?;
         }
-        Ok(())
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.make_root()?;
+        missing
+            .iter()
+            .try_for_each(|directory| durable::make_private_directory(directory))
+            .and_then(|()| rustix::fs::chmod(self.versions(), Mode::from_raw_mode(0o711)).map_err(Into::into))
+            .and_then(|()| durable::sync_directory(&self.root))
+            .map_err(|error| problem("make the directories in", &self.root, error))
     }
 
     fn make_root(&self) -> Result<()> {

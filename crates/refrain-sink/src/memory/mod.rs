@@ -37,6 +37,7 @@ struct Slot {
 struct Former {
     generation: Generation,
     content: Bytes,
+    /// When what replaced it was sealed: this sink has no clock.
     replaced_at: Timestamp,
 }
 
@@ -109,9 +110,10 @@ impl Slot {
             }
             _ => {}
         }
+        let replaced_at = head.publication.as_ref().map(|publication| publication.sealed_at).unwrap_or_default();
         if let Some(former) = self.visible.replace(content) {
             let generation = self.head.as_ref().map(Head::generation).unwrap_or_default();
-            self.kept.insert(0, Former { generation, content: former, replaced_at: Timestamp::now() });
+            self.kept.insert(0, Former { generation, content: former, replaced_at });
         }
         self.head = Some(head);
         Ok(())
