@@ -105,7 +105,7 @@ fn start(inner: &mut Inner<'_>, command: CommandLine, stdout: Stdout) -> Result<
 }
 
 fn supervised(inner: &mut Inner<'_>, spec: CommandSpec) -> Result<Ended, Failure> {
-    let running = spawn(spec).map_err(spawn_failure)?;
+    let running = spawn(spec).map_err(|error| spawn_failure(&error))?;
     inner.driver.notes.extend(running.warnings().iter().map(ToString::to_string));
     supervise(running, &inner.events).map_err(|error| Error::io("cannot watch the command", error).into())
 }
@@ -126,7 +126,7 @@ fn stdout_target(inner: &Inner<'_>, stdout: Stdout) -> Result<StdoutTarget, Fail
     Ok(StdoutTarget::File(file))
 }
 
-fn spawn_failure(error: SpawnError) -> Failure {
+fn spawn_failure(error: &SpawnError) -> Failure {
     let exit_code = error.exit_code();
     let kind = if exit_code == exit_code::FAILED { ErrorKind::Internal } else { ErrorKind::Invalid };
     Failure { error: Error::new(kind, error.to_string()), exit_code: Some(exit_code) }

@@ -92,7 +92,7 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
                 .hint(format!("to see it: refrain log {}{}", key.task, partition_flag(&driver.plan)))
         }
         Answer::NotPublished(Cause::Held) => held(driver),
-        Answer::NotPublished(Cause::Fenced) => fenced(driver, failure_take(failed("")), again()),
+        Answer::NotPublished(Cause::Fenced) => fenced(driver, failure_take(failed("")), &again()),
         Answer::NotPublished(_) => failed("the attempt ended before its commit"),
         Answer::Unknown(Doubt::AnswerLost) => {
             Error::new(ErrorKind::Unknown, format!("the answer of the commit of `{key}` was lost"))
@@ -130,9 +130,10 @@ fn held(driver: &Driver<'_>) -> Error {
 
 /// Who, where, since when.
 pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
-    let place = serde_json::from_str::<ProcessIdentity>(&lease.process)
-        .map(|process| format!("pid {} on {}", process.pid, process.hostname))
-        .unwrap_or_else(|_| "an unknown process".to_owned());
+    let place = serde_json::from_str::<ProcessIdentity>(&lease.process).map_or_else(
+        |_| "an unknown process".to_owned(),
+        |process| format!("pid {} on {}", process.pid, process.hostname),
+    );
     let filter =
         AttemptFilter { id_prefix: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
     let since = boundary.store.attempts(&filter).ok().and_then(|found| found.into_iter().next());
@@ -140,7 +141,7 @@ pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
     format!("attempt {} ({place}{since})", lease.attempt)
 }
 
-fn fenced(driver: &Driver<'_>, failure: Option<Error>, again: String) -> Error {
+fn fenced(driver: &Driver<'_>, failure: Option<Error>, again: &str) -> Error {
     let key = &driver.plan.key;
     let mine = driver.report.token.map(|token| format!(" (token {token})")).unwrap_or_default();
     let by = match &driver.other {

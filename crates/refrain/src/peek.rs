@@ -118,8 +118,7 @@ pub(crate) fn already_published(
 ) -> Conclusion {
     let mut report = Report::new(&plan.key, boundary.now());
     report.show(publication, |data| boundary.locate(&data.slot));
-    let error =
-        drift(boundary, plan, publication).map_or_else(Some, |drift| drift).or_else(|| refuse_change(plan, changes));
+    let error = drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, changes));
     match &error {
         None => {
             report.outcome = Outcome::AlreadyPublished;

@@ -66,8 +66,9 @@ impl Plan {
                     ));
                 }
                 let location = task.base.join(rendered);
-                let location = location.into_os_string().into_string().map_err(|path| {
-                    Error::invalid(format!("input `{}`: the path {path:?} is not valid UTF-8", spec.name))
+                let location = location.to_str().map(str::to_owned).ok_or_else(|| {
+                    let path = location.display();
+                    Error::invalid(format!("input `{}`: the path `{path}` is not valid UTF-8", spec.name))
                 })?;
                 Ok(PlannedInput { spec: spec.clone(), location })
             })

@@ -3,7 +3,7 @@
 use crate::driver::Driver;
 use crate::report::exit_code;
 use refrain_core::{
-    Answer, AttemptFilter, AttemptRecord, Ending, Generation, Holder, Input, Outcome, Verdict, Window, verdict,
+    Answer, AttemptFilter, AttemptRecord, Ending, Head, Holder, Input, Outcome, SlotAddress, Verdict, Window, verdict,
 };
 
 /// Records how earlier attempts of the key ended. Final, because this attempt's claims stand at every slot (5.12).
@@ -31,13 +31,12 @@ pub(crate) fn predecessors(driver: &mut Driver<'_>, holder: &Holder) {
 fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
     let shown = driver.machine.heads().values().any(|head| head.shows(record.attempt));
     let judged = record.run.map(|run| {
-        let generation = record.generation.unwrap_or(Generation::default());
-        let anchor = driver
-            .machine
-            .heads()
-            .values()
-            .find(|head| head.publication.as_ref().is_some_and(|publication| publication.run.anchor().is_some()));
-        verdict(record.attempt, run, generation, anchor)
+        let at_its_anchor = |slot: &SlotAddress, head: &Head| {
+            head.publication.as_ref().is_some_and(|publication| publication.run.anchor() == Some(slot))
+        };
+        let decided = driver.machine.heads().iter().filter(|(slot, head)| at_its_anchor(slot, head));
+        let anchor = decided.map(|(_, head)| head).max_by_key(|head| head.generation());
+        verdict(record.attempt, run, record.generation.unwrap_or_default(), anchor)
     });
     let (outcome, window, code) = match judged {
         _ if shown => (Outcome::Published, Window::Published, exit_code::PUBLISHED),

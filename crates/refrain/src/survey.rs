@@ -91,7 +91,7 @@ impl Boundary {
             self.look_closely(task, declared, status)?;
         }
         if let Some(task) = declared {
-            self.add_missing(task, survey, &mut partitions, &mut surveyed.counts)?;
+            add_missing(task, survey, &mut partitions, &mut surveyed.counts)?;
         }
         surveyed.partitions = partitions;
         Ok(surveyed)
@@ -113,15 +113,14 @@ impl Boundary {
         if status.state != State::Published {
             return Ok(());
         }
-        let plan = match declared {
-            Some(task) => match task.partitions.partition_of_key(&status.partition) {
-                Ok(partition) => Plan::new(task, &partition, &self.sinks)?,
-                Err(_) => {
-                    status.note = Some("not a partition of the task as it is declared now".to_owned());
-                    return Ok(());
-                }
-            },
-            None => self.bare_plan(&Key { task: name.clone(), partition: status.partition.clone() })?,
+        let plan = if let Some(task) = declared {
+            let Ok(partition) = task.partitions.partition_of_key(&status.partition) else {
+                status.note = Some("not a partition of the task as it is declared now".to_owned());
+                return Ok(());
+            };
+            Plan::new(task, &partition, &self.sinks)?
+        } else {
+            self.bare_plan(&Key { task: name.clone(), partition: status.partition.clone() })?
         };
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, &plan, state.as_ref())? else {
@@ -140,43 +139,43 @@ impl Boundary {
         }
         Ok(())
     }
+}
 
-    fn add_missing(
-        &self,
-        task: &Task,
-        survey: &Survey,
-        partitions: &mut Vec<PartitionStatus>,
-        counts: &mut BTreeMap<State, u64>,
-    ) -> Result<()> {
-        let known: BTreeMap<String, PartitionStatus> =
-            partitions.drain(..).map(|status| (status.partition.clone(), status)).collect();
-        let expected: Vec<String> = match (&task.partitions, &survey.range) {
-            (PartitionScheme::Dates(calendar), Some((from, to))) => {
-                calendar.range(from, to)?.map(|interval| interval.key).collect()
-            }
-            (PartitionScheme::Dates(calendar), None) => match (known.keys().next(), known.keys().next_back()) {
-                (Some(first), Some(last)) => {
-                    let (first, last) = (calendar.interval_of_key(first), calendar.interval_of_key(last));
-                    match (first, last) {
-                        (Ok(first), Ok(last)) => calendar.range(&first, &last)?.map(|interval| interval.key).collect(),
-                        _ => Vec::new(),
-                    }
-                }
-                _ => Vec::new(),
-            },
-            (PartitionScheme::Values(values), _) => values.clone(),
-            _ => Vec::new(),
-        };
-        let mut all = known;
-        for partition in expected {
-            if !all.contains_key(&partition) {
-                *counts.entry(State::Missing).or_default() += 1;
-                all.insert(partition.clone(), missing(task, partition));
-            }
+/// Adds what the range or the task's values expect and nobody attempted.
+fn add_missing(
+    task: &Task,
+    survey: &Survey,
+    partitions: &mut Vec<PartitionStatus>,
+    counts: &mut BTreeMap<State, u64>,
+) -> Result<()> {
+    let known: BTreeMap<String, PartitionStatus> =
+        partitions.drain(..).map(|status| (status.partition.clone(), status)).collect();
+    let expected: Vec<String> = match (&task.partitions, &survey.range) {
+        (PartitionScheme::Dates(calendar), Some((from, to))) => {
+            calendar.range(from, to)?.map(|interval| interval.key).collect()
         }
-        partitions.extend(all.into_values());
-        Ok(())
+        (PartitionScheme::Dates(calendar), None) => match (known.keys().next(), known.keys().next_back()) {
+            (Some(first), Some(last)) => {
+                let (first, last) = (calendar.interval_of_key(first), calendar.interval_of_key(last));
+                match (first, last) {
+                    (Ok(first), Ok(last)) => calendar.range(&first, &last)?.map(|interval| interval.key).collect(),
+                    _ => Vec::new(),
+                }
+            }
+            _ => Vec::new(),
+        },
+        (PartitionScheme::Values(values), _) => values.clone(),
+        _ => Vec::new(),
+    };
+    let mut all = known;
+    for partition in expected {
+        if !all.contains_key(&partition) {
+            *counts.entry(State::Missing).or_default() += 1;
+            all.insert(partition.clone(), missing(task, partition));
+        }
     }
+    partitions.extend(all.into_values());
+    Ok(())
 }
 
 fn missing(task: &Task, partition: String) -> PartitionStatus {
