@@ -301,22 +301,23 @@ impl Attempt {
 
     /// 5.11: no definite answer to the commit can be had now.
     pub fn gave_up(&mut self) {
-        self.finish(match self.phase {
-            Phase::RollingForward => Answer::NotPublished(Cause::Failed),
-            _ if self.anchor_landed => Answer::Decided,
-            _ => Answer::Unknown(Doubt::AnswerLost),
-        });
+        self.failed();
     }
 
     /// The sink answered that the commit was not applied and never will be: a definite failure, such as a target
-    /// that appeared, or sealed data that is gone.
+    /// that appeared, or sealed data that is gone. Not for a failure that follows a lost answer to the same
+    /// request: the request that was not answered may still land (5.11, 9.6), so that is [`gave_up`](Self::gave_up).
     pub fn commit_failed(&mut self) {
         self.finish(if self.anchor_landed { Answer::Decided } else { Answer::NotPublished(Cause::Failed) });
     }
 
     /// 5.5: the sealed data to roll forward is gone.
     pub fn data_lost(&mut self, slot: &SlotAddress) {
-        self.finish(Answer::Refused(Refusal::DataLost(slot.clone())));
+        self.finish(if self.anchor_landed {
+            Answer::Decided // 5.11: no denial after the anchor
+        } else {
+            Answer::Refused(Refusal::DataLost(slot.clone()))
+        });
     }
 
     /// 5.11: the head of the slot whose commit was rejected.
@@ -507,7 +508,10 @@ impl Attempt {
         self.run.as_ref().map(|run| run.generation).unwrap_or_default()
     }
 
+    /// An answer is final: what comes after it changes nothing.
     fn finish(&mut self, answer: Answer) {
-        self.phase = Phase::Finishing(answer);
+        if !self.is_over() {
+            self.phase = Phase::Finishing(answer);
+        }
     }
 }

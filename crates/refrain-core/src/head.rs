@@ -71,7 +71,8 @@ pub struct ClaimRequest {
     pub ancestors: BTreeSet<StoreId>,
     /// The slots that the claimer knows of.
     pub slots: BTreeSet<SlotAddress>,
-    /// The identity of the head, if this claim creates it.
+    /// The identity of the head, if this claim creates it. Drawn anew for every sending, as the version is: a
+    /// late copy must not give a head that was dropped meanwhile its former names back (2.2).
     pub fresh_slot_id: SlotId,
     /// The head's next version.
     pub fresh_version: HeadVersion,

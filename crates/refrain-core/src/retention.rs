@@ -53,7 +53,8 @@ pub enum Verdict {
 }
 
 /// Judges an attempt by the anchor's head. Final only after the judge's own later claim was accepted on all
-/// slots of the attempt's run; without it only [`Verdict::Published`] is final.
+/// slots of the attempt's run; without it only [`Verdict::Published`] is final. A head that was made again after
+/// a drop says nothing of what stood there before.
 pub fn verdict(attempt: AttemptId, run: RunId, generation: Generation, anchor: Option<&Head>) -> Verdict {
     let Some(publication) = anchor.and_then(|head| head.publication.as_ref()) else {
         return Verdict::Never;

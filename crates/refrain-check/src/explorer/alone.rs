@@ -2,8 +2,8 @@
 
 use super::Property;
 use super::config::Recovery;
-use super::explorer::{Explorer, broken};
 use super::intern::Id;
+use super::model::{Explorer, broken};
 use super::search::Violation;
 use super::world::{Status, World};
 
@@ -11,7 +11,7 @@ use super::world::{Status, World};
 const PATIENCE: usize = 64;
 
 /// Everything that a lonely attempt can notice.
-pub(super) type Scene = ([Id; 2], [Id; 2], u8, [u8; 2]);
+pub(super) type Scene = ([Id; 2], [Id; 2], u8, [u8; 2], [(Id, Id); 2]);
 
 impl Explorer {
     /// Runs the fair attempt on a copy of the state, if this configuration asks for it.
@@ -20,7 +20,9 @@ impl Explorer {
             return None;
         }
         let [first, second] = world.slots;
-        let scene = ([first.head, second.head], world.stores, world.store, [first.drops, second.drops]);
+        let drops = [first.drops, second.drops];
+        let disks = [first, second].map(|slot| (slot.disk.intent, slot.disk.files.number()));
+        let scene = ([first.head, second.head], world.stores, world.store, drops, disks);
         if let Some(known) = self.alone.get(&scene) {
             return known.clone();
         }
@@ -33,6 +35,9 @@ impl Explorer {
         let recovery = self.config().recovery_process()?;
         let mut world = *world;
         world.under_way.clear();
+        for slot in &mut world.slots {
+            slot.disk.lock = 0; // a holder that is frozen for ever is ended by hand (9.6)
+        }
         let mut steps = Vec::new();
         for _ in 0..PATIENCE {
             if world.processes[recovery].status == Status::Over {
@@ -40,15 +45,15 @@ impl Explorer {
             }
             self.lonely_steps(&world, recovery, &mut steps);
             let Some(step) = steps.drain(..).next() else { break };
-            if step.violation.is_some() {
-                return step.violation;
+            if let Some(Violation { property, what }) = step.violation {
+                return broken(property, format!("a fair attempt that begins here: {what}"));
             }
             world = step.state;
         }
         broken(Property::GoodEnd, "a fair attempt that is alone does not come to an end")
     }
 
-    fn lonely_steps(&mut self, world: &World, recovery: usize, steps: &mut super::explorer::Steps) {
+    fn lonely_steps(&mut self, world: &World, recovery: usize, steps: &mut super::model::Steps) {
         if world.processes[recovery].waiting {
             self.network_steps(world, steps);
         } else {

@@ -3,15 +3,15 @@
 use super::Property;
 use super::code::{Next, claim_of};
 use super::config::Fault;
-use super::explorer::{Explorer, broken};
 use super::intern::Id;
 use super::label::Note;
+use super::model::{Explorer, broken};
 use super::names;
 use super::probe::Probe;
 use super::search::Violation;
 use super::store::StoreAnswer;
 use super::switch::Switch;
-use super::world::{Status, World, bit, marked, members};
+use super::world::{Status, World, bit, mark, marked, members};
 use refrain_core::{Answer, Cause, Generation, Publication, Verdict, Want, verdict};
 
 type Broken = Option<Violation>;
@@ -29,7 +29,18 @@ impl Explorer {
         }
     }
 
-    /// P7b and P9, when the task starts.
+    /// WISH: a wish to rerun is not answered by the generation that it wants replaced.
+    fn check_wish_answered(&self, process: usize, answer: &Answer) -> Broken {
+        match (self.config().plan(process)?.want, answer) {
+            (Want::Rerun { from }, Answer::AlreadyPublished(by)) if by.run.generation <= from => broken(
+                Property::OneGenerationPerWish,
+                format!("the wish to replace generation {from} is answered by generation {}", by.run.generation),
+            ),
+            _ => None,
+        }
+    }
+
+    /// P9 and, unless the attempt is fenced by then, P7b, when the task starts.
     pub(super) fn check_start(&self, world: &World, process: usize, run: Id) -> Broken {
         let record = self.code.runs.get(run)?;
         for (other, at) in world.processes.iter().enumerate() {
@@ -44,6 +55,9 @@ impl Explorer {
                     ),
                 );
             }
+        }
+        if world.slots.iter().any(|slot| marked(slot.claimer).is_some_and(|claimer| claimer != process)) {
+            return None; // fenced already: it works for nothing, whatever the slots show
         }
         let heads = world.slots.iter().map(|slot| self.code.heads.get(slot.head));
         let publications: Vec<Option<&Publication>> =
@@ -91,17 +105,14 @@ impl Explorer {
     pub(super) fn check_claim(&self, world: &World, slot: u8, claimer: usize) -> Broken {
         let latest = marked(world.slots[usize::from(slot)].latest)?;
         let (former, now) = (world.processes[latest], world.processes[claimer]);
-        let comparable = former.store == now.store || self.config().fault != Fault::TwoStores;
-        if comparable && now.lease < former.lease {
-            return broken(
-                Property::ClaimOrder,
-                format!(
-                    "s{}: the claim of {} follows the later one of {}",
-                    slot + 1,
-                    self.letter(claimer),
-                    self.letter(latest)
-                ),
-            );
+        let strangers = former.store != now.store && self.config().fault == Fault::TwoStores;
+        let what =
+            format!("s{}: the claim of {} follows that of {}", slot + 1, self.letter(claimer), self.letter(latest));
+        if strangers {
+            return broken(Property::ClaimOrder, format!("{what}, whose store it knows nothing of (8.2)"));
+        }
+        if now.lease < former.lease {
+            return broken(Property::ClaimOrder, format!("{what}, whose lease is later"));
         }
         None
     }
@@ -133,6 +144,9 @@ impl Explorer {
             return broken(Property::TrueAnswers, format!("{what}, which was said to be not published"));
         }
         for other in members(place.shown) {
+            if other == data_of && place.disk.taken_back == mark(data_of) {
+                continue; // a power cut took it back, and it is done once more (9.5)
+            }
             if self.code.generation(world.processes[other].run) == generation {
                 return broken(
                     Property::OneAttemptPerGeneration,
@@ -147,7 +161,7 @@ impl Explorer {
         if before > Generation::default() {
             self.reach(Probe::Replaced);
         }
-        if marked(place.claimer) != Some(committer) {
+        if marked(place.claimer).is_some_and(|claimer| claimer != committer) {
             return broken(
                 Property::CommitUnderOwnClaim,
                 format!("{what} by a commit of {}, whose claim is not the last", self.letter(committer)),
@@ -177,7 +191,9 @@ impl Explorer {
         }
         for process in 0..world.processes.len() {
             let at = world.processes[process];
-            if process == judge || at.run == 0 || at.lease >= world.processes[judge].lease {
+            let by = world.processes[judge];
+            let strangers = at.store != by.store && self.config().fault == Fault::TwoStores;
+            if process == judge || at.run == 0 || at.lease >= by.lease || strangers {
                 continue;
             }
             let Some(run) = self.code.runs.get(at.run).cloned() else { continue };
@@ -250,6 +266,7 @@ impl Explorer {
         if matches!(answer, Answer::NotPublished(_)) {
             found = found.or_else(|| self.deny(world, process));
         }
+        found = found.or_else(|| self.check_wish_answered(process, &answer));
         if self.is_recovery(process) {
             self.reach(Probe::Recovered);
             found = found.or_else(|| self.check_end(world, &answer));

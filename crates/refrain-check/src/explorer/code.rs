@@ -97,6 +97,8 @@ pub(super) struct Code {
     pub(super) runs: Interner<RunRecord>,
     pub(super) requests: Interner<Request>,
     pub(super) stagings: Interner<StagingId>,
+    /// Head and intent as one record of a head's journal.
+    pub(super) records: Interner<(Id, Id)>,
     machines: Interner<Attempt>,
     next: Vec<Next>,
     kinds: Vec<RequestKind>,
@@ -115,6 +117,7 @@ impl Code {
             runs: Interner::default(),
             requests: Interner::default(),
             stagings: Interner::default(),
+            records: Interner::default(),
             machines: Interner::default(),
             next: Vec::new(),
             kinds: Vec::new(),

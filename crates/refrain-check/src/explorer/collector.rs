@@ -1,9 +1,9 @@
 //! The collector of staging: which staging may be deleted (7), by the shipped rule.
 
 use super::config::Collector;
-use super::explorer::{Explorer, Steps};
 use super::intern::Id;
 use super::label::{Move, Note};
+use super::model::{Explorer, Steps};
 use super::names;
 use super::probe::Probe;
 use super::switch::Switch;
@@ -25,7 +25,7 @@ impl Explorer {
                 let holder = self.code.lease_of(world.stores[usize::from(world.store)]);
                 holder != Some(process) && !(0..2).any(|slot| self.shows(world, slot, process))
             } else {
-                self.is_stale(at.staging, heads, self.collecting_store(world))
+                self.is_stale(at.staging, heads, world.store)
             };
             world.processes[process].deletable = stale;
         }
@@ -65,13 +65,9 @@ impl Explorer {
         heads[usize::from(world.look.slot)] = world.look.head;
         heads[usize::from(other)] = world.slots[usize::from(other)].head;
         let staging = world.processes[process].staging;
-        let stale = staging != 0 && self.is_stale(staging, heads, self.collecting_store(world));
+        let stale = staging != 0 && self.is_stale(staging, heads, world.store);
         after.processes[process].deletable |= stale;
         self.push(steps, Move::ReadHead(super::process::small(process), other), Note::Done, after, None);
-    }
-
-    fn collecting_store(&self, world: &World) -> u8 {
-        world.store
     }
 
     fn is_stale(&mut self, staging: Id, heads: [Id; 2], store: u8) -> bool {

@@ -70,7 +70,7 @@ pub struct Budget {
     pub timeouts: u8,
     /// Requests that the network delivers once more.
     pub duplicates: u8,
-    /// Power cuts; only with [`Medium::Local`].
+    /// Power cuts; not with [`Medium::Network`].
     pub power_cuts: u8,
 }
 
@@ -89,6 +89,8 @@ pub enum Fault {
     TwoStores,
     /// Somebody else drops one slot with its head (13.1).
     SlotDropped,
+    /// Somebody else replaces what stands at a target (13.2); only with [`Medium::Filesystem`].
+    TargetOverwritten,
 }
 
 /// How attempts reach the sink.
@@ -99,6 +101,9 @@ pub enum Medium {
     /// Calls on one host: each happens or not. Claims and leases are not synced; a power cut kills every
     /// process and takes back any number of the newest unsynced records.
     Local,
+    /// The same with every step of chapter 9: lock, recover, intent, rename, sync of the directories, record.
+    /// A power cut also takes back renames whose directories are not synced.
+    Filesystem,
 }
 
 /// How staging is judged.
@@ -173,6 +178,14 @@ impl Config {
     #[must_use]
     pub fn local(mut self, power_cuts: u8) -> Self {
         self.medium = Medium::Local;
+        self.budget.power_cuts = power_cuts;
+        self
+    }
+
+    /// On one host, step by step through the filesystem, with so many power cuts.
+    #[must_use]
+    pub fn filesystem(mut self, power_cuts: u8) -> Self {
+        self.medium = Medium::Filesystem;
         self.budget.power_cuts = power_cuts;
         self
     }

@@ -1,8 +1,8 @@
 //! What happens to everybody: stores lost and restored, slots dropped, power cuts.
 
-use super::config::Fault;
-use super::explorer::{Explorer, Steps};
+use super::config::{Fault, Medium};
 use super::label::{Move, Note};
+use super::model::{Explorer, Steps};
 use super::probe::Probe;
 use super::store::StoreCall;
 use super::world::{Slot, Status, World};
@@ -42,6 +42,7 @@ impl Explorer {
                 self.push(steps, Move::RestoreStore, Note::Done, after, None);
             }
             Fault::SlotDropped => self.drop_steps(&after, steps),
+            Fault::TargetOverwritten => self.overwrite_steps(&after, steps),
         }
     }
 
@@ -78,6 +79,9 @@ impl Explorer {
             slot.unsynced.sync();
             // Nobody of before the cut is left: no claim of theirs can come after another.
             (slot.claimer, slot.latest) = (0, 0);
+        }
+        if self.config().medium == Medium::Filesystem {
+            return self.power_cut_of_files(world, &dark, steps);
         }
         let [first, second] = &world.slots;
         for record in world.store_unsynced.iter().chain([world.stores[0]]) {

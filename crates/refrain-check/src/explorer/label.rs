@@ -41,6 +41,29 @@ pub(super) enum Move {
     DropSlot(u8),
     PowerCut,
     ReadHead(u8, u8),
+    File(u8, FileStep),
+    Overwrite(u8),
+}
+
+/// A step of a call to a filesystem sink (9.3, 9.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileStep {
+    Lock,
+    Redo,
+    Landed,
+    Overwritten,
+    Undo,
+    Sync,
+    RecordRecovered,
+    Decide,
+    Intend,
+    Rename,
+    RenameFails,
+    RenameFailsMoved,
+    SyncFails,
+    Record,
+    Withdraw,
+    FindMoved,
 }
 
 /// How it went.
@@ -87,7 +110,7 @@ impl Label {
             Move::Seal(p) => format!("{} seals (5.8)", who(p)),
             Move::TaskFails(p) => format!("{}'s task fails (5.7)", who(p)),
             Move::NoticeLoss(p) => format!("{} notices that its lease is lost (5.7)", who(p)),
-            Move::DefiniteFailure(p) => format!("{}'s commit fails for certain and is withdrawn (9.8)", who(p)),
+            Move::DefiniteFailure(p) => format!("{}'s commit fails before it is carried out", who(p)),
             Move::Finish(p) => format!("{} settles, releases and reports (5.10)", who(p)),
             Move::Crash(p) => format!("{} dies", who(p)),
             Move::FreshToken(p) => format!("{} takes a fresh token, claims, and will commit again", who(p)),
@@ -98,10 +121,35 @@ impl Label {
             Move::DropSlot(slot) => format!("somebody drops slot s{} (13.1)", slot + 1),
             Move::PowerCut => "power cut: every process dies, unsynced records are lost or kept".to_owned(),
             Move::ReadHead(p, slot) => format!("the collector reads s{} for {}'s staging (7)", slot + 1, who(p)),
+            Move::File(p, step) => format!("{} {}", who(p), step.in_words()),
+            Move::Overwrite(slot) => format!("somebody else replaces what stands at s{} (13.2)", slot + 1),
         };
         match self.note.in_words() {
             "" => what,
             note => format!("{what}: {note}"),
+        }
+    }
+}
+
+impl FileStep {
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Lock => "takes the slot's lock (9.1)",
+            Self::Redo => "finds an intent whose data is still staged and does the rename (9.3 i)",
+            Self::Landed => "finds an intent whose data stands at the target (9.3 ii)",
+            Self::Overwritten => "finds an intent whose data is nowhere: it landed and was overwritten (9.3 iii)",
+            Self::Undo => "finds an intent and drops it",
+            Self::Sync => "syncs both directories (9.4)",
+            Self::RecordRecovered => "writes the recovered head (9.3)",
+            Self::Decide => "decides that the commit may go ahead (9.4)",
+            Self::Intend => "writes and syncs the intent (9.4)",
+            Self::Rename => "renames the data to the target (9.4)",
+            Self::RenameFails => "is told that the rename failed (9.8)",
+            Self::RenameFailsMoved => "is told that the rename failed, but it was done (9.6)",
+            Self::SyncFails => "is told that the sync failed: unknown (9.6)",
+            Self::Record => "writes the head without intent, unlocks and answers (9.4)",
+            Self::Withdraw => "withdraws the intent and unlocks (9.8)",
+            Self::FindMoved => "finds by the inode that the data moved and goes on (9.8)",
         }
     }
 }

@@ -39,8 +39,15 @@ impl Explorer {
     }
 
     /// Ends a step: forgets what nobody can notice, and checks the state that came out.
-    pub(super) fn push(&mut self, steps: &mut Steps, made: Move, note: Note, state: World, broken: Option<Violation>) {
-        let mut state = state;
+    #[allow(clippy::large_types_passed_by_value, reason = "every caller has just made it")]
+    pub(super) fn push(
+        &mut self,
+        steps: &mut Steps,
+        made: Move,
+        note: Note,
+        mut state: World,
+        broken: Option<Violation>,
+    ) {
         self.forget(&mut state);
         let broken = broken.or_else(|| self.check_state(&mut state));
         let broken = broken.filter(|violation| !self.config().set_aside.contains(&violation.property));
@@ -53,6 +60,7 @@ impl Explorer {
         let at = &mut world.processes[process];
         at.machine = machine;
         at.waiting = false;
+        at.in_doubt = false;
     }
 
     pub(super) fn next(&self, world: &World, process: usize) -> Option<&Next> {
@@ -88,13 +96,14 @@ impl Explorer {
                 process.machine = 0;
                 process.waiting = false;
                 process.proposing = false;
+                (process.call, process.decided_head, process.in_doubt) = (super::world::Call::None, 0, false);
                 if !process.sealed {
                     (process.run, process.staging) = (0, 0);
                 }
             }
         }
         let may_recur = self.config().fault == Fault::SlotDropped || self.config().without.is_some();
-        if self.config().medium == Medium::Local || may_recur {
+        if self.config().medium != Medium::Network || may_recur {
             return;
         }
         // A version or claim that was passed never comes back: what changes nothing now never will.
@@ -112,7 +121,7 @@ impl Explorer {
         if self.config().collector == Collector::Eager {
             self.collect_eagerly(world);
         }
-        self.check_slots_agree(world).or_else(|| self.check_recovery_alone(world))
+        self.check_slots_agree(world).or_else(|| self.check_files(world)).or_else(|| self.check_recovery_alone(world))
     }
 }
 
@@ -154,6 +163,7 @@ impl Model for Explorer {
 }
 
 /// A broken property.
+#[allow(clippy::unnecessary_wraps, reason = "every check returns an option")]
 pub(super) fn broken(property: Property, what: impl Into<String>) -> Option<Violation> {
     Some(Violation { property, what: what.into() })
 }

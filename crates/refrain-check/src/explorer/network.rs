@@ -2,9 +2,9 @@
 
 use super::code::{Event, Request};
 use super::config::Medium;
-use super::explorer::{Explorer, Steps};
 use super::intern::Id;
 use super::label::{Move, Note};
+use super::model::{Explorer, Steps};
 use super::names;
 use super::probe::Probe;
 use super::search::Violation;
@@ -68,8 +68,10 @@ impl Explorer {
                 if world.processes[kind.sender].lease >= latest {
                     slot.latest = mark(kind.sender);
                 }
-                if self.config().medium == Medium::Local {
-                    slot.unsynced.push(before.head);
+                match self.config().medium {
+                    Medium::Network => {}
+                    Medium::Local => slot.unsynced.push(before.head),
+                    Medium::Filesystem => slot.unsynced.push(self.code.records.id((before.head, before.disk.intent))),
                 }
             }
             (SinkAnswer::Committed, Some(data_of)) => {
@@ -83,7 +85,13 @@ impl Explorer {
         (note(answer), broken)
     }
 
-    fn answer(&mut self, world: &mut World, process: usize, request: Id, answer: SinkAnswer) -> Option<Violation> {
+    pub(super) fn answer(
+        &mut self,
+        world: &mut World,
+        process: usize,
+        request: Id,
+        answer: SinkAnswer,
+    ) -> Option<Violation> {
         let kind = self.code.request(request);
         let (slot, head) = (kind.slot, world.slots[usize::from(kind.slot)].head);
         let event = match answer {

@@ -2,14 +2,14 @@
 
 use super::code::{Event, Next};
 use super::config::Medium;
-use super::explorer::{Explorer, Steps};
 use super::intern::Id;
 use super::label::{Move, Note};
+use super::model::{Explorer, Steps};
 use super::probe::Probe;
 use super::search::Violation;
 use super::store::{StoreAnswer, StoreCall};
 use super::switch::Switch;
-use super::world::{Status, World, mark};
+use super::world::{Call, Status, World, mark};
 use super::{Fault, names};
 
 impl Explorer {
@@ -55,6 +55,7 @@ impl Explorer {
             let mut after = *world;
             after.left.crashes -= 1;
             after.processes[process].status = Status::Dead;
+            release_locks(&mut after, process);
             self.push(steps, Move::Crash(small(process)), Note::Done, after, None);
         }
         if at.waiting && world.left.timeouts > 0 {
@@ -69,6 +70,9 @@ impl Explorer {
             self.tell(&mut given_up, process, event);
             self.push(steps, Move::GiveUp(small(process)), Note::Done, given_up, None);
             self.wrong_resolve_steps(&after, process, steps);
+        }
+        if at.call != Call::None {
+            return;
         }
         let early = matches!(
             self.next(world, process),
@@ -100,7 +104,7 @@ impl Explorer {
         let place = usize::from(self.store_of(world, process));
         let former = world.stores[place];
         world.stores[place] = record;
-        if self.config().medium == Medium::Local {
+        if self.config().medium != Medium::Network {
             if durable {
                 world.store_unsynced.sync();
             } else if former != record {
@@ -147,6 +151,9 @@ impl Explorer {
     }
 
     fn send_steps(&mut self, world: &World, process: usize, request: Id, steps: &mut Steps) {
+        if self.config().medium == Medium::Filesystem {
+            return self.file_steps(world, process, request, steps);
+        }
         let kind = self.code.request(request);
         let slot = world.slots[usize::from(kind.slot)];
         if kind.data_of.is_some()
@@ -227,6 +234,11 @@ impl Explorer {
             self.push(steps, Move::TaskFails(small(process)), Note::Done, failed, None);
         }
         after.processes[process].sealed = true;
+        if self.config().medium == Medium::Filesystem {
+            for slot in &mut after.slots {
+                slot.disk.seal(process);
+            }
+        }
         self.tell(&mut after, process, Event::Executed);
         if self.config().lacks(Switch::HeadIsDecision)
             && self.code.lease_of(self.record(world, process)) == Some(process)
@@ -309,6 +321,15 @@ impl Explorer {
     pub(super) fn shows(&self, world: &World, slot: u8, process: usize) -> bool {
         let head = self.code.heads.get(world.slots[usize::from(slot)].head);
         head.is_some_and(|head| head.shows(names::attempt(process)))
+    }
+}
+
+/// A lock dies with its process (9.2).
+fn release_locks(world: &mut World, process: usize) {
+    for slot in &mut world.slots {
+        if slot.disk.lock == mark(process) {
+            slot.disk.lock = 0;
+        }
     }
 }
 

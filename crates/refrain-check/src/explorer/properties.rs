@@ -21,13 +21,13 @@ pub enum Property {
     StagingKept,
     /// P7: two slots never show different attempts of one generation, and none after a fair attempt.
     SlotsAgree,
-    /// P7b: nothing executes while slots of an earlier decided run are mixed.
+    /// P7b: no attempt that is not fenced starts while slots of an earlier decided run are mixed.
     NotOverMixedSlots,
     /// P8: from every state a fair attempt comes to a good end.
     GoodEnd,
     /// P9: attempts of one run use the same pins and slots.
     SamePins,
-    /// WISH: one wish to rerun opens one generation at most.
+    /// WISH: one wish to rerun opens one generation at most, and is not answered by the one it wants replaced.
     OneGenerationPerWish,
     /// COLL: nobody settles or releases the lease of another.
     OwnLeaseOnly,
@@ -35,6 +35,27 @@ pub enum Property {
     NotFencedByItself,
     /// Files: what is visible is durable once somebody was told so.
     DurableWhenTold,
+}
+
+impl Property {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::OneAttemptPerGeneration,
+        Self::CommitUnderOwnClaim,
+        Self::ClaimOrder,
+        Self::GenerationsRise,
+        Self::SealedData,
+        Self::TrueAnswers,
+        Self::StagingKept,
+        Self::SlotsAgree,
+        Self::NotOverMixedSlots,
+        Self::GoodEnd,
+        Self::SamePins,
+        Self::OneGenerationPerWish,
+        Self::OwnLeaseOnly,
+        Self::NotFencedByItself,
+        Self::DurableWhenTold,
+    ];
 }
 
 impl fmt::Display for Property {

@@ -1,6 +1,6 @@
 //! The result of an exploration, for people.
 
-use super::explorer::Explorer;
+use super::model::Explorer;
 use super::search::search;
 use super::{Config, Outcome, Probe};
 use std::fmt;

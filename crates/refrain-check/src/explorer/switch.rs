@@ -45,4 +45,20 @@ pub enum Switch {
     PinnedSlotList,
     /// 4.4: the learn rule (25).
     LearnRule,
+    /// 9.3: every lock holder recovers first (26).
+    RecoverFirst,
+    /// 9.5: recovery goes forward (26). Without it: an intent that is not carried out yet is dropped.
+    RedoOnly,
+    /// 9.3: recovery knows by the inode whether the rename was done (26). Without it: it exchanges again.
+    InodeTest,
+    /// 9.4: both directories are synced before the record (26).
+    SyncDirectories,
+    /// 9.2: a lock that dies with its process and cannot be stolen (26).
+    KernelLock,
+    /// 9.8: an intent is withdrawn only if the inode shows that nothing moved.
+    WithdrawalTested,
+    /// 9.8: the withdrawal is synced before anybody is told.
+    WithdrawalSynced,
+    /// 5.11, 9.6: after a lost answer a failure to ask again is no definite answer.
+    DoubtRemains,
 }

@@ -43,6 +43,7 @@ pub(super) struct Left {
 }
 
 /// One attempt's process.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Process {
     pub(super) status: Status,
@@ -64,6 +65,11 @@ pub(super) struct Process {
     pub(super) deletable: bool,
     /// It, or somebody entitled to, said that its data is not and will not be published.
     pub(super) denied: bool,
+    /// Only with [`super::Medium::Filesystem`]: where it stands in its call, and the head it will write.
+    pub(super) call: Call,
+    pub(super) decided_head: Id,
+    /// A call for the same request ended without a definite answer (9.6).
+    pub(super) in_doubt: bool,
 }
 
 /// Where a process stands.
@@ -95,6 +101,83 @@ pub(super) struct Slot {
     pub(super) latest: u8,
     /// How often the slot was dropped.
     pub(super) drops: u8,
+    /// Only with [`super::Medium::Filesystem`].
+    pub(super) disk: Disk,
+}
+
+/// Where a process stands in a call to a filesystem sink (9.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Call {
+    #[default]
+    None,
+    /// Has the lock.
+    Locked,
+    /// Redid another's rename; the directories are not synced.
+    Redone,
+    /// Recovered but for the record.
+    RedoneSynced,
+    /// The commit may go ahead, the intent is not written.
+    Accepted,
+    /// The intent is durable.
+    Intended,
+    /// The rename said that it failed.
+    RenameFailed,
+    /// The data is visible.
+    Renamed,
+    /// Both directories are synced.
+    Synced,
+}
+
+/// A slot's lock, intent and data on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Disk {
+    /// The lock's holder, from 1.
+    pub(super) lock: u8,
+    /// The commit that the head's record intends.
+    pub(super) intent: Id,
+    pub(super) files: Files,
+    /// Earlier states of the files that a power cut may bring back, as numbers.
+    pub(super) unsynced: Unsynced,
+    /// Whose rename a power cut took back, from 1: it may be done once more.
+    pub(super) taken_back: u8,
+    /// Whose data somebody was told to be published here, from 1.
+    pub(super) told: u8,
+}
+
+/// What stands where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Files {
+    /// Whose data stands at the target, from 1; [`FOREIGN`] for somebody else's.
+    pub(super) target: u8,
+    /// Whose sealed data lies where it was staged, one bit a process.
+    pub(super) staged: u8,
+    /// What an exchange left at the staged place.
+    pub(super) aside: u8,
+}
+
+/// A target that somebody else wrote.
+pub(super) const FOREIGN: u8 = u8::MAX;
+
+impl Disk {
+    /// What this process sealed is durable where it was staged (5.8), whatever else a power cut takes back.
+    pub(super) fn seal(&mut self, process: usize) {
+        self.files.staged |= bit(process);
+        self.unsynced.change(|number| {
+            let files = Files::of_number(number);
+            Files { staged: files.staged | bit(process), ..files }.number()
+        });
+    }
+}
+
+impl Files {
+    pub(super) fn number(self) -> Id {
+        Id::from_be_bytes([0, self.target, self.staged, self.aside])
+    }
+
+    pub(super) fn of_number(number: Id) -> Self {
+        let [_, target, staged, aside] = number.to_be_bytes();
+        Self { target, staged, aside }
+    }
 }
 
 /// A short list of records, oldest first.
@@ -116,6 +199,13 @@ impl Unsynced {
     /// Everything is durable.
     pub(super) fn sync(&mut self) {
         *self = Self::default();
+    }
+
+    /// Changes every record: something durable happened beside them.
+    pub(super) fn change(&mut self, change: impl Fn(Id) -> Id) {
+        for record in self.records.iter_mut().take(usize::from(self.length)) {
+            *record = change(*record);
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Id> + use<> {
