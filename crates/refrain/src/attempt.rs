@@ -13,16 +13,17 @@ use std::path::PathBuf;
 /// One attempt, between its lease and its commit. Dropping it publishes nothing (FS-10): only
 /// [`Attempt::publish`] does.
 pub struct Attempt<'b> {
-    pub(crate) inner: Option<Inner<'b>>,
+    work: Option<Work<'b>>,
 }
 
 impl std::fmt::Debug for Attempt<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attempt").field("id", &self.inner.as_ref().map(|inner| inner.driver.id)).finish_non_exhaustive()
+        f.debug_struct("Attempt").field("id", &self.work.as_ref().map(|work| work.driver.id)).finish_non_exhaustive()
     }
 }
 
-pub(crate) struct Inner<'b> {
+/// The inside of an attempt: what the boundary itself works with.
+pub(crate) struct Work<'b> {
     pub(crate) driver: Driver<'b>,
     pub(crate) run: RunRecord,
     pub(crate) outputs: Vec<OpenOutput>,
@@ -43,32 +44,13 @@ pub(crate) struct OpenOutput {
 }
 
 impl<'b> Attempt<'b> {
-    /// Makes sure that a publication can succeed, then makes the staging places.
-    pub(crate) fn open(
-        driver: Driver<'b>,
-        run: RunRecord,
-        sender: EventSender,
-        events: EventReceiver,
-    ) -> Result<Self, Box<Conclusion>> {
-        let mut inner = Inner {
-            driver,
-            run,
-            outputs: Vec::new(),
-            inputs: Vec::new(),
-            made_from: None,
-            staged: Vec::new(),
-            sender,
-            events,
-        };
-        if let Err(error) = inner.prepare() {
-            return Err(Box::new(inner.abandon(error.into())));
-        }
-        Ok(Self { inner: Some(inner) })
+    pub(crate) fn of(work: Work<'b>) -> Self {
+        Self { work: Some(work) }
     }
 
     /// This attempt's identity.
     pub fn id(&self) -> Option<AttemptId> {
-        self.inner.as_ref().map(|inner| inner.driver.id)
+        self.work.as_ref().map(|work| work.driver.id)
     }
 
     /// Where to write an output: a file that is not there yet, or a directory that is.
@@ -76,7 +58,7 @@ impl<'b> Attempt<'b> {
     /// # Errors
     /// `invalid` when the task declares no such output.
     pub fn output(&self, name: &str) -> Result<PathBuf> {
-        let found = self.inner.iter().flat_map(|inner| &inner.outputs).find(|output| output.name == name);
+        let found = self.work.iter().flat_map(|work| &work.outputs).find(|output| output.name == name);
         found
             .map(|output| output.staging.path())
             .ok_or_else(|| Error::invalid(format!("the task declares no output `{name}`")))
@@ -87,7 +69,7 @@ impl<'b> Attempt<'b> {
     /// # Errors
     /// `invalid` when the task declares no such input.
     pub fn input(&self, name: &str) -> Result<PathBuf> {
-        let found = self.inner.iter().flat_map(|inner| &inner.inputs).find(|(input, _)| input == name);
+        let found = self.work.iter().flat_map(|work| &work.inputs).find(|(input, _)| input == name);
         found
             .map(|(_, place)| PathBuf::from(place))
             .ok_or_else(|| Error::invalid(format!("the task declares no input `{name}`")))
@@ -99,32 +81,26 @@ impl<'b> Attempt<'b> {
     /// Before the commit of the first output nothing is published; after it everything is: whoever comes next for
     /// the key publishes the other outputs from what was sealed.
     pub fn publish(mut self) -> Conclusion {
-        match self.inner.take() {
-            Some(inner) => inner.publish(),
-            None => unreachable_conclusion(),
-        }
+        self.work.take().map_or_else(over, Work::publish)
     }
 
     /// Ends the attempt without publishing; the error says why.
     pub fn abandon(mut self, error: Error) -> Conclusion {
-        match self.inner.take() {
-            Some(inner) => inner.abandon(error.into()),
-            None => unreachable_conclusion(),
-        }
+        self.work.take().map_or_else(over, |work| work.abandon(error.into()))
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.take() {
+        if let Some(work) = self.work.take() {
             let error = Error::new(ErrorKind::TaskFailed, "the attempt was dropped before it published");
-            drop(inner.abandon(error.into()));
+            drop(work.abandon(error.into()));
         }
     }
 }
 
-/// `publish` and `abandon` consume the attempt, so its inside is there whenever they run.
-fn unreachable_conclusion() -> Conclusion {
+/// Never reached: `publish` and `abandon` consume the attempt, so that its work is there whenever they run.
+fn over() -> Conclusion {
     let error = Error::new(ErrorKind::Internal, "the attempt is over");
     Conclusion {
         report: crate::report::Report::of_error("", "", jiff::Timestamp::UNIX_EPOCH, &error),
@@ -133,7 +109,21 @@ fn unreachable_conclusion() -> Conclusion {
     }
 }
 
-impl Inner<'_> {
+impl<'b> Work<'b> {
+    /// Makes sure that a publication can succeed, then makes the staging places.
+    pub(crate) fn open(
+        driver: Driver<'b>,
+        run: RunRecord,
+        sender: EventSender,
+        events: EventReceiver,
+    ) -> Result<Self, Box<Conclusion>> {
+        let mut work = Self { driver, run, outputs: Vec::new(), inputs: Vec::new(), staged: Vec::new(), made_from: None, sender, events };
+        match work.prepare() {
+            Ok(()) => Ok(work),
+            Err(error) => Err(Box::new(work.abandon(error.into()))),
+        }
+    }
+
     fn prepare(&mut self) -> Result<()> {
         let boundary = self.driver.boundary;
         let adopt = if self.driver.options.adopt { Adopt::Foreign } else { Adopt::Never };

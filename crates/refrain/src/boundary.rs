@@ -1,6 +1,6 @@
 //! The boundary around a task: opens a home and begins attempts.
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Work};
 use crate::clock::{Stopwatch, SystemClock};
 use crate::driver::{Driver, Pause};
 use crate::home::Home;
@@ -140,31 +140,32 @@ impl Boundary {
     /// told by [`Begun::Ended`].
     pub fn begin(&self, task: &Task, partition: &Partition, options: &Options) -> Result<Begun<'_>> {
         let (sender, receiver) = channel();
-        self.begin_with(task, partition, options, sender, receiver)
+        Ok(match self.start(task, partition, options, sender, receiver)? {
+            Ok(work) => Begun::Attempt(Attempt::of(work)),
+            Err(conclusion) => Begun::Ended(*conclusion),
+        })
     }
 
-    pub(crate) fn begin_with(
+    /// Either an attempt that may write, or the end of the call.
+    pub(crate) fn start(
         &self,
         task: &Task,
         partition: &Partition,
         options: &Options,
         sender: EventSender,
         receiver: EventReceiver,
-    ) -> Result<Begun<'_>> {
+    ) -> Result<Result<Work<'_>, Box<Conclusion>>> {
         let watch = Stopwatch::start();
         let plan = Plan::new(task, partition, &self.sinks)?;
         let (want, notes) = match peek(self, &plan, options)? {
-            Peek::Ended(conclusion) => return Ok(Begun::Ended(*conclusion)),
+            Peek::Ended(conclusion) => return Ok(Err(conclusion)),
             Peek::Go { want, notes } => (want, notes),
         };
         let mut driver = Driver::new(self, plan, options.clone(), Goal::Publish, want, watch);
         driver.notes = notes;
         Ok(match driver.drive(&sender, &receiver) {
-            Pause::End => Begun::Ended(driver.into_conclusion()),
-            Pause::Execute(run) => match Attempt::open(driver, run, sender, receiver) {
-                Ok(attempt) => Begun::Attempt(attempt),
-                Err(conclusion) => Begun::Ended(*conclusion),
-            },
+            Pause::End => Err(Box::new(driver.into_conclusion())),
+            Pause::Execute(run) => Work::open(driver, run, sender, receiver),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Runs a task's command inside the boundary.
 
-use crate::attempt::{Attempt, Inner};
-use crate::boundary::{Begun, Boundary, Options};
+use crate::attempt::Work;
+use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Failure, stopped_by};
 use crate::environment::environment;
@@ -49,76 +49,73 @@ impl Boundary {
             return Err(Error::invalid(format!("the task `{}` has no output", task.name))
                 .hint(format!("say what it publishes: refrain run {} --out FILE … -- COMMAND", task.name)));
         }
-        Ok(match self.begin_with(task, partition, options, sender, events)? {
-            Begun::Ended(conclusion) => conclusion,
-            Begun::Attempt(attempt) => execute(attempt, command, stdout),
+        Ok(match self.start(task, partition, options, sender, events)? {
+            Ok(work) => execute(work, command, stdout),
+            Err(conclusion) => *conclusion,
         })
     }
 }
 
 /// 5.7 and 5.8: the command, then the checks, then the publication.
-fn execute(mut attempt: Attempt<'_>, command: CommandLine, stdout: Stdout) -> Conclusion {
-    let Some(mut inner) = attempt.inner.take() else {
-        return attempt.publish();
-    };
-    if let Some(Event::Signal(signal)) = inner.events.try_next() {
-        return inner.abandon(stopped_by(signal));
+fn execute(mut work: Work<'_>, command: CommandLine, stdout: Stdout) -> Conclusion {
+    if let Some(Event::Signal(signal)) = work.events.try_next() {
+        return work.abandon(stopped_by(signal));
     }
     let watch = Stopwatch::start();
-    let ended = match start(&mut inner, command, stdout) {
+    let ended = match start(&mut work, command, stdout) {
         Ok(ended) => ended,
-        Err(failure) => return inner.abandon(failure),
+        Err(failure) => return work.abandon(failure),
     };
-    inner.driver.report.timings_us.task = watch.micros();
-    inner.driver.report.task_exit = Some(match ended.exit {
+    work.driver.report.timings_us.task = watch.micros();
+    work.driver.report.task_exit = Some(match ended.exit {
         TaskExit::Code(code) => TaskExitReport::Code(code),
         TaskExit::Signal(signal) => TaskExitReport::Signal(signal),
     });
-    inner.driver.reach(CrashPoint::AfterTask);
-    note_leftovers(&mut inner, &ended.leftovers);
+    work.driver.reach(CrashPoint::AfterTask);
+    note_leftovers(&mut work, &ended.leftovers);
     if ended.why == Why::LeaseLost {
-        return inner.lease_lost();
+        return work.lease_lost();
     }
-    if let Some(failure) = failure_of(&inner, &ended) {
-        return inner.abandon(failure);
+    if let Some(failure) = failure_of(&work, &ended) {
+        return work.abandon(failure);
     }
-    if let Err(failure) = checks(&mut inner) {
-        return inner.abandon(failure);
+    if let Err(failure) = checks(&mut work) {
+        return work.abandon(failure);
     }
-    inner.publish()
+    work.publish()
 }
 
-fn start(inner: &mut Inner<'_>, command: CommandLine, stdout: Stdout) -> Result<Ended, Failure> {
-    let target = stdout_target(inner, stdout)?;
+fn start(work: &mut Work<'_>, command: CommandLine, stdout: Stdout) -> Result<Ended, Failure> {
+    let target = stdout_target(work, stdout)?;
     let program = match command {
         CommandLine::Shell(line) => Program::Shell(line),
         CommandLine::Argv(words) => Program::Argv(words),
     };
-    let task = &inner.driver.plan.task;
-    let mut spec = CommandSpec::new(program, &task.directory, inner.driver.id.to_string());
-    spec.env = environment(inner);
+    let task = &work.driver.plan.task;
+    let mut spec = CommandSpec::new(program, &task.directory, work.driver.id.to_string());
+    spec.env = environment(work);
     spec.stdout = target;
     spec.timeout = task.timeout;
     spec.grace = task.grace;
-    spec.sole_parent = inner.driver.boundary.outside.sole_parent;
-    supervised(inner, spec)
+    spec.sole_parent = work.driver.boundary.outside.sole_parent;
+    supervised(work, spec)
 }
 
-fn supervised(inner: &mut Inner<'_>, spec: CommandSpec) -> Result<Ended, Failure> {
+fn supervised(work: &mut Work<'_>, spec: CommandSpec) -> Result<Ended, Failure> {
     let running = spawn(spec).map_err(|error| spawn_failure(&error))?;
-    inner.driver.notes.extend(running.warnings().iter().map(ToString::to_string));
-    supervise(running, &inner.events).map_err(|error| Error::io("cannot watch the command", error).into())
+    work.driver.notes.extend(running.warnings().iter().map(ToString::to_string));
+    supervise(running, &work.events).map_err(|error| Error::io("cannot watch the command", error).into())
 }
 
-fn stdout_target(inner: &Inner<'_>, stdout: Stdout) -> Result<StdoutTarget, Failure> {
-    let captured = inner.driver.plan.outputs.iter().find(|output| output.spec.stdout);
+fn stdout_target(work: &Work<'_>, stdout: Stdout) -> Result<StdoutTarget, Failure> {
+    let captured = work.driver.plan.outputs.iter().find(|output| output.spec.stdout);
     let Some(captured) = captured else {
         return Ok(match stdout {
             Stdout::Inherit => StdoutTarget::Inherit,
             Stdout::Stderr => StdoutTarget::Stderr,
         });
     };
-    let Some(output) = inner.outputs.iter().find(|output| output.name == captured.spec.name) else {
+    let Some(output) = work.outputs.iter().find(|output| output.name == captured.spec.name) else {
         return Err(Error::new(ErrorKind::Internal, "the output of --stdout has no staging place").into());
     };
     let path = output.staging.path();
@@ -132,21 +129,20 @@ fn spawn_failure(error: &SpawnError) -> Failure {
     Failure { error: Error::new(kind, error.to_string()), exit_code: Some(exit_code) }
 }
 
-fn note_leftovers(inner: &mut Inner<'_>, leftovers: &[Leftover]) {
+fn note_leftovers(work: &mut Work<'_>, leftovers: &[Leftover]) {
     for process in leftovers {
-        inner
-            .driver
+        work.driver
             .notes
             .push(format!("ended a process that the command left behind: {} (pid {})", process.command, process.pid));
     }
 }
 
 /// Why the command's end forbids a publication, if it does.
-fn failure_of(inner: &Inner<'_>, ended: &Ended) -> Option<Failure> {
-    let key = &inner.driver.plan.key;
+fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
+    let key = &work.driver.plan.key;
     let failed = |kind, message: String, exit_code| Some(Failure { error: Error::new(kind, message), exit_code });
     if ended.why == Why::TimedOut {
-        let limit = inner.driver.plan.task.timeout.map(refrain_core::format_duration).unwrap_or_default();
+        let limit = work.driver.plan.task.timeout.map(refrain_core::format_duration).unwrap_or_default();
         return failed(
             ErrorKind::TimedOut,
             format!("the command of `{key}` ran longer than its time limit of {limit}"),
@@ -197,8 +193,8 @@ fn name_of(signal: i32) -> String {
 }
 
 /// The declared checks, on the staged outputs, before they are sealed.
-fn checks(inner: &mut Inner<'_>) -> Result<(), Failure> {
-    let checks: Vec<_> = inner
+fn checks(work: &mut Work<'_>) -> Result<(), Failure> {
+    let checks: Vec<_> = work
         .driver
         .plan
         .outputs
@@ -206,17 +202,17 @@ fn checks(inner: &mut Inner<'_>) -> Result<(), Failure> {
         .filter_map(|output| Some((output.spec.name.clone(), output.spec.check.clone()?)))
         .collect();
     for (name, line) in checks {
-        let Some(output) = inner.outputs.iter().find(|output| output.name == name) else { continue };
+        let Some(output) = work.outputs.iter().find(|output| output.name == name) else { continue };
         let place = output.staging.place.clone();
-        let task = &inner.driver.plan.task;
-        let mut spec = CommandSpec::new(Program::Shell(line.clone()), &task.directory, inner.driver.id.to_string());
-        spec.env = environment(inner);
+        let task = &work.driver.plan.task;
+        let mut spec = CommandSpec::new(Program::Shell(line.clone()), &task.directory, work.driver.id.to_string());
+        spec.env = environment(work);
         spec.env.push(("REFRAIN_CHECK".into(), place.into()));
         spec.stdout = StdoutTarget::Stderr;
         spec.timeout = task.timeout;
         spec.grace = task.grace;
-        spec.sole_parent = inner.driver.boundary.outside.sole_parent;
-        let ended = supervised(inner, spec)?;
+        spec.sole_parent = work.driver.boundary.outside.sole_parent;
+        let ended = supervised(work, spec)?;
         if ended.why == Why::Exited && ended.exit != TaskExit::Code(0) {
             let how = match ended.exit {
                 TaskExit::Code(code) => format!("failed with exit code {code}"),
@@ -224,7 +220,7 @@ fn checks(inner: &mut Inner<'_>) -> Result<(), Failure> {
             };
             return Err(Error::guard(format!("output `{name}`: its check {how}: {line}")).into());
         }
-        if let Some(failure) = failure_of(inner, &ended) {
+        if let Some(failure) = failure_of(work, &ended) {
             return Err(failure);
         }
     }

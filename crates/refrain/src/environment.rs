@@ -1,21 +1,21 @@
 //! What the command finds in its environment.
 
-use crate::attempt::Inner;
+use crate::attempt::Work;
 use refrain_core::{Key, RunId, Value};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// The variables of DESIGN section 4, and those that make equal input give equal bytes.
-pub(crate) fn environment(inner: &Inner<'_>) -> Vec<(OsString, OsString)> {
-    let plan = &inner.driver.plan;
+pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
+    let plan = &work.driver.plan;
     let mut env: Vec<(String, String)> = vec![
         ("REFRAIN_TASK".into(), plan.key.task.to_string()),
         ("REFRAIN_PARTITION".into(), plan.key.partition.clone()),
-        ("REFRAIN_RUN".into(), inner.run.run_id.to_string()),
-        ("REFRAIN_ATTEMPT".into(), inner.driver.id.to_string()),
-        ("REFRAIN_TOKEN".into(), inner.driver.report.token.unwrap_or_default().to_string()),
+        ("REFRAIN_RUN".into(), work.run.run_id.to_string()),
+        ("REFRAIN_ATTEMPT".into(), work.driver.id.to_string()),
+        ("REFRAIN_TOKEN".into(), work.driver.report.token.unwrap_or_default().to_string()),
         ("REFRAIN_SEED".into(), seed(&plan.key).to_string()),
-        ("REFRAIN_IDEMPOTENCY_KEY".into(), idempotency_key(inner.run.run_id)),
+        ("REFRAIN_IDEMPOTENCY_KEY".into(), idempotency_key(work.run.run_id)),
     ];
     if !plan.task.inherit_locale {
         for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("PYTHONHASHSEED", "0")] {
@@ -30,15 +30,15 @@ pub(crate) fn environment(inner: &Inner<'_>) -> Vec<(OsString, OsString)> {
             env.push(("SOURCE_DATE_EPOCH".into(), interval.start.as_second().to_string()));
         }
     }
-    for output in &inner.outputs {
+    for output in &work.outputs {
         let variable = format!("REFRAIN_OUT_{}", variable_part(&output.name));
-        if inner.outputs.len() == 1 {
+        if work.outputs.len() == 1 {
             env.push(("REFRAIN_OUT".into(), output.staging.place.clone()));
         }
         env.extend(output.staging.extra.iter().map(|(suffix, value)| (format!("{variable}_{suffix}"), value.clone())));
         env.push((variable, output.staging.place.clone()));
     }
-    for (name, place) in &inner.inputs {
+    for (name, place) in &work.inputs {
         env.push((format!("REFRAIN_IN_{}", variable_part(name)), place.clone()));
     }
     for (name, value) in &plan.task.params {

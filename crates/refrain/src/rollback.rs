@@ -1,6 +1,6 @@
 //! Publishes an earlier kept version again: a new generation, a new commit, the same rules.
 
-use crate::attempt::Attempt;
+use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
@@ -35,21 +35,20 @@ impl Boundary {
             Pause::End => return Ok(driver.into_conclusion()),
             Pause::Execute(run) => run,
         };
-        let mut attempt = match Attempt::open(driver, run, sender, receiver) {
-            Ok(attempt) => attempt,
+        let mut work = match Work::open(driver, run, sender, receiver) {
+            Ok(work) => work,
             Err(conclusion) => return Ok(*conclusion),
         };
-        let Some(inner) = attempt.inner.as_mut() else { return Ok(attempt.publish()) };
-        inner.driver.options.allow_empty = true;
-        inner.made_from = Some(Fingerprint::builder().param("version published again", to.to_string()).build());
-        for output in &inner.outputs {
+        work.driver.options.allow_empty = true;
+        work.made_from = Some(Fingerprint::builder().param("version published again", to.to_string()).build());
+        for output in &work.outputs {
             let slot = &output.staging.slot;
             let restored = self.sinks.of(slot).and_then(|sink| sink.restore(slot, to, &output.staging));
             if let Err(error) = restored {
-                return Ok(attempt.abandon(error));
+                return Ok(work.abandon(error.into()));
             }
         }
-        Ok(attempt.publish())
+        Ok(work.publish())
     }
 
     fn choose_version(&self, key: &Key, published: &Publication, to: Option<Generation>) -> Result<Generation> {
