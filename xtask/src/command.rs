@@ -54,6 +54,25 @@ pub(crate) fn capture(mut command: Command) -> Outcome<Vec<u8>> {
     Err(format!("`{}` failed: {}\n{}", text(&command), output.status, stderr.trim_end()))
 }
 
+/// Builds a program of the workspace with `cargo build`, what it prints shown, and returns where it lies.
+///
+/// Cargo is asked for the place, which depends on its configuration.
+pub(crate) fn build(program: &str, arguments: &[&str]) -> Outcome<PathBuf> {
+    let mut build = cargo(&["build", "--message-format=json-render-diagnostics", "--bin", program]);
+    build.args(arguments).stderr(Stdio::inherit());
+    let messages = capture(build)?;
+    let executables = String::from_utf8_lossy(&messages);
+    let path = executables.lines().rev().find_map(|message| executable_of(message, program));
+    path.ok_or_else(|| format!("cargo built `{program}` and did not say where"))
+}
+
+/// The executable that a message of cargo announces, if it is that of `program`.
+fn executable_of(message: &str, program: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == program;
+    message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
+}
+
 /// Whether `command` can be started and succeeds; what it prints is dropped.
 pub(crate) fn succeeds(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -71,4 +90,20 @@ pub(crate) fn text(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::executable_of;
+    use std::path::PathBuf;
+
+    #[test]
+    fn the_executable_is_read_from_the_message_of_its_program() {
+        let message = r#"{"reason":"compiler-artifact","target":{"name":"refrain"},"executable":"/t/refrain"}"#;
+        assert_eq!(executable_of(message, "refrain"), Some(PathBuf::from("/t/refrain")));
+        assert_eq!(executable_of(message, "floor"), None);
+        let library = r#"{"reason":"compiler-artifact","target":{"name":"refrain"},"executable":null}"#;
+        assert_eq!(executable_of(library, "refrain"), None);
+        assert_eq!(executable_of(r#"{"reason":"build-finished","success":true}"#, "refrain"), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask generate`: the files that are written from the program's own definitions.
 
-use crate::command::{Outcome, capture, cargo, command, root, run, target_directory};
+use crate::command::{Outcome, build, capture, command, root, target_directory};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,8 +57,7 @@ fn differences(committed: &Files, generated: &Files) -> Vec<String> {
 
 /// Asks the program, as it is built from this tree, for every generated file.
 fn generate() -> Outcome<Files> {
-    run(cargo(&["build", "--quiet", "--bin", "refrain"]))?;
-    let program = target_directory().join("debug/refrain");
+    let program = build("refrain", &["--quiet"])?;
     let mut reference = command(&program);
     reference.args(["docs", "markdown"]);
     let mut files = Files::from([(PathBuf::from(REFERENCE), capture(reference)?)]);

@@ -1,6 +1,6 @@
 //! Where the benchmarks work: a directory on the build's disk, and the programs under measurement.
 
-use crate::command::{Outcome, capture, cargo, command, run, target_directory, text};
+use crate::command::{Outcome, build, capture, command, run, target_directory, text};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,13 +17,12 @@ pub(super) struct Space {
 impl Space {
     /// Builds the programs and makes an empty directory.
     pub(super) fn new() -> Outcome<Self> {
-        run(cargo(&["build", "--release", "--bin", "refrain"]))?;
-        run(cargo(&["build", "--release", "-p", "xtask", "--features", "floor", "--bin", "floor"]))?;
-        let release = target_directory().join("release");
+        let refrain = build("refrain", &["--release"])?;
+        let floor = build("floor", &["--release", "--package", "xtask", "--features", "floor"])?;
         let directory = target_directory().join("bench");
         remove(&directory)?;
         make(&directory)?;
-        Ok(Self { directory, refrain: release.join("refrain"), floor: release.join("floor") })
+        Ok(Self { directory, refrain, floor })
     }
 
     /// A path in the directory.
