@@ -228,10 +228,10 @@ impl FingerprintBuilder {
         self.part(format!("input:{name}"), version.into())
     }
 
-    /// An output and its specification as declared, before placeholders are filled in.
+    /// An output and where it is published.
     #[must_use]
-    pub fn output(self, name: &str, spec: &str) -> Self {
-        self.part(format!("output:{name}"), spec.into())
+    pub fn output(self, name: &str, place: &str) -> Self {
+        self.part(format!("output:{name}"), place.into())
     }
 
     /// The calendar that says which interval a key stands for: in another zone the same key is another interval.

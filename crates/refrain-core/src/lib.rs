@@ -22,6 +22,7 @@ mod nearest;
 mod partition;
 mod retention;
 mod run;
+mod secret;
 mod sink;
 mod store;
 mod template;
@@ -46,6 +47,7 @@ pub use retention::{Staleness, Verdict, staleness, verdict};
 pub use run::{
     Holder, OutputSlot, PinnedInput, Publication, RunRecord, SealedData, SlotAddress, StagingId, StoreIdentity,
 };
+pub use secret::without_password;
 pub use sink::{
     Adopt, Capabilities, ClaimAnswer, CommitAnswer, CommitOptions, Condition, Guards, Keep, Open, Sealed, Sink, Staged,
     Staging, SwapCost, Version,

@@ -15,7 +15,7 @@ mod distinct;
 #[cfg(test)]
 mod tests;
 
-use crate::{Error, Partition, PartitionScheme, Result, nearest};
+use crate::{Error, Partition, PartitionScheme, Result, nearest, without_password};
 use jiff::civil::date;
 use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
@@ -170,7 +170,7 @@ impl Template {
     }
 
     fn unfit(&self, reason: &str) -> Error {
-        Error::invalid(format!("the location `{}` cannot be used: {reason}", self.text))
+        Error::invalid(format!("the location `{}` cannot be used: {reason}", without_password(&self.text)))
     }
 }
 
@@ -189,7 +189,7 @@ impl FromStr for Template {
 }
 
 fn parse_pieces(text: &str) -> Result<Vec<Piece>> {
-    let bad = |reason: &str| Error::invalid(format!("the location `{}` is malformed: {reason}", text.escape_debug()));
+    let bad = |reason: &str| Error::invalid(format!("the location `{}` is malformed: {reason}", without_password(text).escape_debug()));
     if text.chars().any(char::is_control) {
         return Err(bad("it has a control character"));
     }

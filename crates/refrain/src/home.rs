@@ -28,6 +28,10 @@ impl Home {
     pub fn find(directory: Option<&Path>, from: &Path) -> Result<Self> {
         let directory = match directory {
             Some(directory) if is_home(directory) => directory.to_owned(),
+            Some(directory) if is_closed(directory) => {
+                let error = std::io::Error::from(ErrorKind::PermissionDenied);
+                return Err(Error::io(format!("cannot look into the home `{}`", directory.display()), error));
+            }
             Some(directory) => return Err(no_home(&format!("`{}` is no home", directory.display()), directory)),
             None => from
                 .ancestors()
@@ -91,6 +95,11 @@ impl Home {
 
 fn is_home(directory: &Path) -> bool {
     directory.join(FILE_NAME).is_file() || directory.join(STATE_DIRECTORY).is_dir()
+}
+
+/// Whether this user may not look whether it is a home.
+fn is_closed(directory: &Path) -> bool {
+    fs::metadata(directory.join(FILE_NAME)).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 fn no_home(message: &str, directory: &Path) -> Error {

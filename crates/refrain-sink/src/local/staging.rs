@@ -151,10 +151,12 @@ impl LocalSink {
     }
 
     pub(crate) fn discard_staged(&self, staged: &Staged) -> Result<()> {
-        let directory = self.place(&staged.place)?;
+        let place = self.place(&staged.place)?;
+        let in_slots = |path: &Path| self.volumes.iter().any(|volume| path.parent() == Some(&volume.slots()));
+        // An attempt knows its staging by the place where the task writes, one level below.
+        let directory = place.parent().filter(|parent| in_slots(parent)).unwrap_or(&place).to_owned();
         let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let ours = self.volumes.iter().any(|volume| directory.parent() == Some(&volume.slots()));
-        if !ours || attempt_of(name).is_none_or(|(_, ending)| !ending.is_empty()) {
+        if !in_slots(&directory) || attempt_of(name).is_none_or(|(_, ending)| !ending.is_empty()) {
             return Err(Error::new(ErrorKind::Internal, format!("`{}` is not the place of any staging", staged.place)));
         }
         if let Some((slot, id)) = &staged.owner

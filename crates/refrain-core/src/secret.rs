@@ -1,0 +1,60 @@
+//! Locations may carry a password, which is never shown.
+
+/// The text with `user:password@` of every URL in it shown as `user:…@`.
+pub fn without_password(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        shown.push_str(before);
+        shown.push_str("://");
+        let end = after.find(['/', '?', '#', ' ']).unwrap_or(after.len());
+        let (authority, path) = after.split_at(end);
+        match authority.rsplit_once('@') {
+            None if has_no_port(authority) && path.contains('@') => {
+                shown.push('…');
+                rest = &path[path.rfind('@').unwrap_or_default()..];
+            }
+            None => {
+                shown.push_str(authority);
+                rest = path;
+            }
+            Some((user, host)) => {
+                shown.push_str(user.split(':').next().unwrap_or_default());
+                if user.contains(':') {
+                    shown.push_str(":…");
+                }
+                shown.push('@');
+                shown.push_str(host);
+                rest = path;
+            }
+        }
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Whether what follows the colon is no port: then it is the beginning of a password that somebody did not escape.
+fn has_no_port(authority: &str) -> bool {
+    authority.split_once(':').is_some_and(|(_, port)| port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn a_password_is_hidden_and_everything_else_is_kept() {
+        for (text, shown) in [
+            ("postgres://u:secret@h:5432/db?x=1", "postgres://u:…@h:5432/db?x=1"),
+            ("postgres://u@h/db", "postgres://u@h/db"),
+            ("s3://bucket/prefix/{date}.csv", "s3://bucket/prefix/{date}.csv"),
+            ("postgres://u:se/cret@h/db", "postgres://…@h/db"),
+            ("postgres://u:a:b@c@h/db", "postgres://u:…@h/db"),
+            ("reports/{date}.csv", "reports/{date}.csv"),
+            ("http://h:80/a@b", "http://h:80/a@b"),
+            ("a://u:1@h b://v:2@i", "a://u:…@h b://v:…@i"),
+        ] {
+            assert_eq!(without_password(text), shown);
+        }
+    }
+}
