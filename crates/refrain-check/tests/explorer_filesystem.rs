@@ -92,3 +92,12 @@ fn withdrawal_needs_a_sync() {
 fn failure_after_a_lost_answer_is_not_definite() {
     repaired(both_continue().budget(0, 1, 0), Switch::DoubtRemains, Property::TrueAnswers);
 }
+
+/// Found here: the writer of an intent dies before its sync, the next holder of the lock carries it out, and a power
+/// cut takes the intent back but not the rename.
+#[test]
+fn recovery_needs_to_sync_the_intent() {
+    for watched in [Property::DurableWhenTold, Property::OneAttemptPerGeneration] {
+        repaired(both_continue().budget(1, 0, 0), Switch::RecoverySyncsIntent, watched);
+    }
+}

@@ -5,13 +5,42 @@ use super::config::Recovery;
 use super::intern::Id;
 use super::model::{Explorer, broken};
 use super::search::Violation;
-use super::world::{Status, World};
+use super::world::{Process, Status, World, bit};
 
 /// Steps after which an attempt that is alone counts as stuck.
 const PATIENCE: usize = 64;
 
-/// Everything that a lonely attempt can notice.
-pub(super) type Scene = ([Id; 2], [Id; 2], u8, [u8; 2], [(Id, Id); 2]);
+/// Everything that a lonely attempt can notice, and everything that its steps are judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Scene {
+    heads: [Id; 2],
+    stores: [Id; 2],
+    store: u8,
+    drops: [u8; 2],
+    intents: [Id; 2],
+    files: [Id; 2],
+    seen: [u8; 4],
+    said: [u8; 2],
+}
+
+impl Scene {
+    fn of(world: &World) -> Self {
+        let [first, second] = &world.slots;
+        let said = |what: fn(&Process) -> bool| {
+            world.processes.iter().enumerate().filter(|(_, at)| what(at)).fold(0, |set, (at, _)| set | bit(at))
+        };
+        Self {
+            heads: [first.head, second.head],
+            stores: world.stores,
+            store: world.store,
+            drops: [first.drops, second.drops],
+            intents: [first.disk.intent, second.disk.intent],
+            files: [first.disk.files.number(), second.disk.files.number()],
+            seen: [first.shown, first.ever, second.shown, second.ever],
+            said: [said(|at| at.denied), said(|at| at.deletable)],
+        }
+    }
+}
 
 impl Explorer {
     /// Runs the fair attempt on a copy of the state, if this configuration asks for it.
@@ -19,10 +48,7 @@ impl Explorer {
         if !matches!(self.config().recovery, Recovery::Alone(_)) || self.recovering(world) {
             return None;
         }
-        let [first, second] = world.slots;
-        let drops = [first.drops, second.drops];
-        let disks = [first, second].map(|slot| (slot.disk.intent, slot.disk.files.number()));
-        let scene = ([first.head, second.head], world.stores, world.store, drops, disks);
+        let scene = Scene::of(world);
         if let Some(known) = self.alone.get(&scene) {
             return known.clone();
         }

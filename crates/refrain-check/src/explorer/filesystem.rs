@@ -54,9 +54,15 @@ impl Explorer {
                 self.push_file(steps, process, FileStep::RecordRecovered, after, None);
             }
             Call::Accepted => {
-                self.write_head(&mut after, slot, world.slots[place].head, request, true);
-                after.processes[process].call = Call::Intended;
+                self.write_head(&mut after, slot, world.slots[place].head, request, false);
+                after.processes[process].call = Call::Written;
                 self.push_file(steps, process, FileStep::Intend, after, None);
+            }
+            Call::Written => {
+                self.intent_fails_step(world, process, steps);
+                after.slots[place].unsynced.sync();
+                after.processes[process].call = Call::Intended;
+                self.push_file(steps, process, FileStep::SyncIntent, after, None);
             }
             Call::Intended => self.rename_steps(world, process, request, steps),
             Call::RenameFailed => self.withdraw_step(world, process, slot, steps),
@@ -92,6 +98,9 @@ impl Explorer {
         let files = world.slots[place].disk.files;
         let mut after = *world;
         after.processes[process].call = Call::Redone;
+        if !self.config().lacks(Switch::RecoverySyncsIntent) {
+            after.slots[place].unsynced.sync(); // whoever wrote it may have died before its sync
+        }
         let staged = files.staged & bit(of) != 0;
         if staged && self.config().lacks(Switch::RedoOnly) {
             self.write_head(&mut after, slot, world.slots[place].head, 0, true);
@@ -133,6 +142,16 @@ impl Explorer {
             after.slots[usize::from(kind.slot)].disk.told = mark(names::process_of(shown.attempt));
         }
         self.push(steps, Move::Call(small(process), request), note, after, broken);
+    }
+
+    /// The sync of the intent failed: whether it is durable is not known, so that it must be withdrawn (9.8).
+    fn intent_fails_step(&mut self, world: &World, process: usize, steps: &mut Steps) {
+        if world.left.timeouts > 0 && !self.is_recovery(process) {
+            let mut after = *world;
+            after.left.timeouts -= 1;
+            after.processes[process].call = Call::RenameFailed;
+            self.push_file(steps, process, FileStep::IntentFails, after, None);
+        }
     }
 
     fn rename_steps(&mut self, world: &World, process: usize, request: Id, steps: &mut Steps) {

@@ -47,6 +47,8 @@ pub enum Switch {
     LearnRule,
     /// 9.3: every lock holder recovers first (26).
     RecoverFirst,
+    /// 9.3: recovery syncs the intent that it found before it carries it out.
+    RecoverySyncsIntent,
     /// 9.5: recovery goes forward (26). Without it: an intent that is not carried out yet is dropped.
     RedoOnly,
     /// 9.3: recovery knows by the inode whether the rename was done (26). Without it: it exchanges again.

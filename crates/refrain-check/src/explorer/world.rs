@@ -118,6 +118,8 @@ pub(super) enum Call {
     RedoneSynced,
     /// The commit may go ahead, the intent is not written.
     Accepted,
+    /// The intent is written, not synced.
+    Written,
     /// The intent is durable.
     Intended,
     /// The rename said that it failed.
