@@ -41,7 +41,8 @@ pub(crate) struct Driver<'b> {
     pub(crate) sealed: Option<Publication>,
     pub(crate) watch: Stopwatch,
     want: Want,
-    unclean: bool,
+    /// Whether the ends of earlier attempts were recorded.
+    settled: bool,
     heartbeat: Option<Heartbeat>,
     conclusion: Option<Conclusion>,
 }
@@ -100,7 +101,7 @@ impl<'b> Driver<'b> {
             sealed: None,
             watch,
             want,
-            unclean: false,
+            settled: false,
             heartbeat: None,
             conclusion: None,
         }
@@ -118,7 +119,11 @@ impl<'b> Driver<'b> {
                 Action::OpenRun(seen) => self.open_run(seen.as_ref()),
                 Action::Commit(slot, step) => self.commit(&slot, *step),
                 Action::Read(slot) => self.read(&slot),
-                Action::Execute(run) => return Pause::Execute(run),
+                Action::Execute(run) => {
+                    // Now, while the heads show what former attempts published and this one will replace.
+                    self.settle_predecessors();
+                    return Pause::Execute(run);
+                }
                 Action::Finish => {
                     self.finish();
                     Ok(())
@@ -138,11 +143,6 @@ impl<'b> Driver<'b> {
         }
     }
 
-    /// Earlier attempts are settled although their leases were released: their ends were not known (5.12).
-    pub(crate) fn settle_all(&mut self) {
-        self.unclean = true;
-    }
-
     /// The end, once [`drive`](Self::drive) returned [`Pause::End`].
     pub(crate) fn into_conclusion(mut self) -> Conclusion {
         match self.conclusion.take() {
@@ -155,6 +155,15 @@ impl<'b> Driver<'b> {
     pub(crate) fn fail(&mut self, failure: Failure) {
         self.failure = Some(failure);
         self.machine.failed();
+    }
+
+    fn settle_predecessors(&mut self) {
+        if !self.settled
+            && let Some(holder) = self.machine.holder()
+        {
+            settle::predecessors(self, &holder);
+            self.settled = true;
+        }
     }
 
     pub(crate) fn reach(&self, point: CrashPoint) {
@@ -177,7 +186,6 @@ impl<'b> Driver<'b> {
                     let store = self.boundary.store.identity()?;
                     tracing::info!(rule = "5.1", key = %self.plan.key, token = %granted.token, "leased");
                     if let Some(former) = &granted.unclean {
-                        self.unclean = true;
                         self.end_remains(former);
                     }
                     self.report.token = Some(granted.token);
@@ -428,10 +436,8 @@ impl<'b> Driver<'b> {
         if let Some(answer) = self.machine.answer().cloned() {
             let conclusion = conclude::conclude(self, &answer);
             self.reach(CrashPoint::BeforeFinish);
+            self.settle_predecessors();
             if let Some(holder) = self.machine.holder() {
-                if self.unclean {
-                    settle::predecessors(self, &holder);
-                }
                 let finished = self.boundary.store.finish(&self.plan.key, &holder, &conclusion.report.ending());
                 if let Err(error) = finished {
                     tracing::warn!(rule = "5.10", %error, "the end could not be recorded");

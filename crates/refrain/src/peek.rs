@@ -6,6 +6,7 @@
 use crate::boundary::{Boundary, Options, Repeat};
 use crate::plan::Plan;
 use crate::report::{Conclusion, Report, exit_code};
+use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
     Condition, Difference, Error, Generation, Head, KeyState, Outcome, Publication, Result, RunRecord, Want, Window,
@@ -38,8 +39,9 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     if replace && !changes.is_empty() {
         return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&changes)] });
     }
-    // A lease that was not released tells of an attempt that did not end in order: let a new one settle it.
-    if state.is_some_and(|state| state.lease.is_some()) || !everywhere(boundary, &publication)? {
+    // An attempt that did not end in order, or does not know how it ended, is settled by a new one.
+    let open = state.is_some_and(|state| state.lease.is_some()) || !unsettled(boundary, &plan.key, Some(1))?.is_empty();
+    if open || !everywhere(boundary, &publication)? {
         return Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
     }
     Ok(Peek::Ended(Box::new(already_published(boundary, plan, &publication, &changes))))

@@ -63,7 +63,6 @@ impl Boundary {
         }
         let plan = self.bare_plan(key)?;
         let mut driver = Driver::new(self, plan, Options::default(), Goal::Settle, Want::Continue, Stopwatch::start());
-        driver.settle_all();
         let (sender, receiver) = channel();
         if let Pause::Execute(_) = driver.drive(&sender, &receiver) {
             driver.fail(Error::new(refrain_core::ErrorKind::Internal, "recovery was asked to run the task").into());

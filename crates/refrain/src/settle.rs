@@ -1,30 +1,42 @@
 //! After the decision: what earlier attempts left open is settled, and what nobody needs any more is let go.
 
+use crate::boundary::Boundary;
 use crate::driver::Driver;
 use crate::report::exit_code;
 use refrain_core::{
-    Answer, AttemptFilter, AttemptRecord, Ending, Head, Holder, Input, Outcome, SlotAddress, Verdict, Window, verdict,
+    Answer, AttemptFilter, AttemptRecord, Ending, Head, Holder, Input, Key, Outcome, Result, SlotAddress, Verdict, Window,
+    verdict,
 };
 
-/// Records how earlier attempts of the key ended. Final, because this attempt's claims stand at every slot (5.12).
+/// Records how earlier attempts of the key ended. That an attempt published is final at sight; that it did not is
+/// final only when this attempt's claims stand at every slot (5.12), and is left to the next one otherwise.
 pub(crate) fn predecessors(driver: &mut Driver<'_>, holder: &Holder) {
-    let key = &driver.plan.key;
-    let filter = AttemptFilter {
-        task: Some(key.task.clone()),
-        partition: Some(key.partition.clone()),
-        unfinished: true,
-        ..AttemptFilter::default()
-    };
-    let unfinished = match driver.boundary.store.attempts(&filter) {
+    let unfinished = match unsettled(driver.boundary, &driver.plan.key, None) {
         Ok(unfinished) => unfinished,
         Err(error) => return tracing::warn!(%error, "cannot list unfinished attempts"),
     };
+    let heads = driver.machine.heads();
+    let claimed = driver.machine.known_slots().iter().all(|slot| heads.contains_key(slot));
     for record in unfinished.iter().filter(|record| record.attempt != driver.id && record.token < holder.token) {
         let ending = judge(driver, record);
+        if !claimed && ending.outcome != Outcome::Published {
+            continue;
+        }
         if let Err(error) = driver.boundary.store.settle_attempt(record.attempt, &ending) {
             tracing::warn!(attempt = %record.attempt, %error, "an ended attempt could not be recorded");
         }
     }
+}
+
+/// Attempts of the key whose end is not known, newest first.
+pub(crate) fn unsettled(boundary: &Boundary, key: &Key, limit: Option<u32>) -> Result<Vec<AttemptRecord>> {
+    boundary.store.attempts(&AttemptFilter {
+        task: Some(key.task.clone()),
+        partition: Some(key.partition.clone()),
+        unfinished: true,
+        limit,
+        ..AttemptFilter::default()
+    })
 }
 
 /// 5.12: what the heads that this attempt claimed say of another.
