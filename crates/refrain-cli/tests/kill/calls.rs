@@ -1,7 +1,7 @@
 //! SIGKILL before every system call by which a publication changes the filesystem.
 
 use crate::scene::{
-    BIN, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape, check_ends,
+    BIN, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape, check_ends, with_input,
 };
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::Home;
@@ -35,7 +35,7 @@ fn counts(home: &Home, shape: Shape) -> (usize, usize, usize) {
 
 fn kill_before_every_call(shape: Shape) {
     let memory = Mount::tmpfs(64);
-    let home = Home::at(BIN, memory.path().join("home"));
+    let home = with_input(Home::at(BIN, memory.path().join("home")));
     let (names, content, others) = counts(&home, shape);
     assert!(names >= 10, "only {names} calls change names: the trace is not of a publication");
     let mut points: Vec<(String, bool)> = vec![];

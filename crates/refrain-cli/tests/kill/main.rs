@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 mod calls;
+mod errors;
+mod order;
 mod points;
+mod power;
 mod scene;

@@ -2,6 +2,7 @@
 
 use crate::scene::{
     BIN, BOTH_NEW, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape, check_ends,
+    with_input,
 };
 use refrain::core::CrashPoint;
 use refrain_testkit::mounts::Mount;
@@ -10,8 +11,8 @@ use refrain_testkit::program::Home;
 const SIGKILL: i32 = 9;
 
 /// The points as `REFRAIN_CRASH_AT` takes them, in the order in which a publication of the shape reaches them.
-fn points(home: &Home, shape: Shape) -> Vec<String> {
-    let case = Case::new(home, shape, "points");
+pub(crate) fn points(home: &Home, shape: Shape, task: &str) -> Vec<String> {
+    let case = Case::new(home, shape, task);
     let told = case.crashing("?").run(case.publishing()).success();
     let reached: Vec<&str> = told.stderr.lines().filter_map(|line| line.strip_prefix("reached ")).collect();
     for point in CrashPoint::ALL {
@@ -28,8 +29,8 @@ fn points(home: &Home, shape: Shape) -> Vec<String> {
 fn kill_at_every_point(shape: Shape) {
     // What a kill leaves does not depend on the disk; in memory there is time for all points.
     let memory = Mount::tmpfs(64);
-    let home = Home::at(BIN, memory.path().join("home"));
-    let points = points(&home, shape);
+    let home = with_input(Home::at(BIN, memory.path().join("home")));
+    let points = points(&home, shape, "points");
     assert!(points.len() >= CrashPoint::ALL.len());
     let cases: Vec<_> = (0..points.len()).map(|index| Case::new(&home, shape, format!("t{index}"))).collect();
     for (case, point) in cases.iter().zip(&points) {
@@ -80,7 +81,7 @@ fn fs_11_two_replaced_outputs_survive_a_kill_at_every_point() {
 
 #[test]
 fn fs_11_a_rescuer_killed_on_its_way_is_rescued_too() {
-    let home = Home::temp(BIN);
+    let home = with_input(Home::temp(BIN));
     // The anchor is committed, the second output is not: the next call rolls forward.
     let half = |task: String| {
         let case = Case::new(&home, BOTH_REPLACED, task);
