@@ -1,0 +1,205 @@
+//! Where the home and the values come from, and what is said of a wrong file, name or date.
+
+use crate::call::{assert_fails, home, run, run_as};
+use crate::commands::daily;
+use std::fs;
+
+#[test]
+fn without_a_home_every_command_names_init() {
+    let home = home();
+    let bare = tempfile::tempdir().unwrap();
+    let refrain = home.refrain().cwd(bare.path());
+    let commands: [&[&str]; 10] = [
+        &["run", "job", "--out", "out.csv", "--", "true"],
+        &["backfill", "job", "--from", "2025-03-24", "--to", "2025-03-24"],
+        &["status"],
+        &["log"],
+        &["why", "job"],
+        &["path", "job"],
+        &["rollback", "job"],
+        &["recover"],
+        &["gc"],
+        &["config", "show"],
+    ];
+    for arguments in commands {
+        assert_fails(&refrain.run(arguments), &["refrain init"]);
+    }
+    assert_eq!(crate::call::names(bare.path()), Vec::<String>::new(), "and leaves nothing behind");
+}
+
+#[test]
+fn sinks_stores_and_completions_need_no_home() {
+    let bare = tempfile::tempdir().unwrap();
+    let refrain = refrain_testkit::program::Refrain::new(env!("CARGO_BIN_EXE_refrain"), bare.path());
+    for arguments in [&["sinks"][..], &["stores"], &["completions", "zsh"]] {
+        refrain.run(arguments).success();
+    }
+}
+
+#[test]
+fn the_home_is_named_by_flag_then_variable_then_place() {
+    let [flag, variable, place] = [home(), home(), home()];
+    let path = |home: &refrain_testkit::program::Home| home.path().display().to_string();
+    let shown = |output: refrain_testkit::program::Output| output.success().stdout.lines().next().unwrap().to_owned();
+    let here = place.refrain();
+    assert!(shown(here.run(["config", "show"])).contains(&path(&place)));
+    let here = here.env("REFRAIN_HOME", variable.path());
+    let line = shown(here.run(["config", "show"]));
+    assert!(line.contains(&path(&variable)) && line.contains("REFRAIN_HOME"), "{line}");
+    let line = shown(here.run(["--home", &path(&flag), "config", "show"]));
+    assert!(line.contains(&path(&flag)) && line.contains("--home"), "{line}");
+}
+
+#[test]
+fn a_home_that_the_variable_names_and_that_is_none_is_an_error() {
+    let home = home();
+    let refrain = home.refrain().env("REFRAIN_HOME", home.join("absent"));
+    let absent = home.join("absent").display().to_string();
+    assert_fails(&refrain.run(["status"]), &["is no home", &format!("refrain --home {absent} init")]);
+}
+
+#[test]
+fn a_home_with_only_its_file_is_completed() {
+    let home = home();
+    home.config("[task.job]\ncommand = \"echo data > $REFRAIN_OUT\"\nout.out = \"out.csv\"\n");
+    fs::remove_dir_all(home.join(".refrain")).unwrap();
+    run(&home, &["job"], "").published();
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest() {
+    let home = home();
+    for (text, unknown, near) in [
+        ("stor = \"sqlite\"\n", "`stor`", "did you mean `store`?"),
+        ("[task.a]\nout.x = \"a\"\ncomand = \"x\"\n", "`task.a.comand`", "`task.a.command`?"),
+        ("[task.a]\nout.x = { path = \"a\", min_byte = 1 }\n", "`task.a.out.x.min_byte`", "`task.a.out.x.min_bytes`?"),
+        ("[task.a]\nout.x = \"a\"\nkeep = { version = 1 }\n", "`task.a.keep.version`", "`task.a.keep.versions`?"),
+        ("[task.a]\nout.x = \"a\"\nlease = { tll = \"1s\" }\n", "`task.a.lease.tll`", "`task.a.lease.ttl`?"),
+        ("[task.a]\nout.x = \"a\"\nzzzzzzzz = 1\n", "`task.a.zzzzzzzz`", "known here: "),
+    ] {
+        home.config(text);
+        assert_fails(&home.run(["status"]), &["refrain.toml", unknown, near]);
+    }
+}
+
+#[test]
+fn a_wrong_value_is_refused_by_name() {
+    let home = home();
+    for (text, says) in [
+        ("[task.a]\nout.x = \"a\"\ncommand = 5\n", "`task.a.command` must be"),
+        ("[task.a]\nout.x = \"a\"\npartition = \"dayly\"\n", "`task.a.partition`"),
+        ("[task.a]\nout.x = \"a\"\npartition = \"daily\"\n", "two of them would be published to the same place"),
+        ("[task.a]\nout.x = \"a-{date}\"\npartition = \"daily\"\ntimezone = \"Mars/Olympus\"\n", "Mars/Olympus"),
+        ("[task.a]\nout.x = \"a\"\nlease = { ttl = \"soon\" }\n", "`task.a.lease.ttl`"),
+        ("[task.a]\nout.x = \"a\"\non_change = \"maybe\"\n", "\"keep\", \"replace\" or \"refuse\""),
+        ("[task.a]\ncommand = \"true\"\n", "declares no output"),
+        ("[task.\"a b\"]\nout.x = \"a\"\n", "a b"),
+        ("[task.a\n", "line 1"),
+    ] {
+        home.config(text);
+        assert_fails(&home.run(["status"]), &["refrain.toml", says]);
+    }
+}
+
+#[test]
+fn an_unknown_task_is_refused_with_the_nearest_or_with_what_would_make_it() {
+    let home = daily();
+    for command in ["run", "why"] {
+        let output = home.run([command, "dayly", "--date", "2025-03-24"]);
+        assert_fails(&output, &["there is no task `dayly`", "did you mean `daily`?"]);
+    }
+    assert_fails(&home.run(["status", "dayly"]), &["did you mean `daily`?"]);
+    home.config("");
+    assert_fails(&home.run(["run", "job"]), &["[task.job]", "--out FILE -- COMMAND"]);
+}
+
+#[test]
+fn a_bad_date_is_refused_with_an_example() {
+    let home = daily();
+    for date in ["2025-03-44", "2025-02-29", "24.03.2025", "tomorrowish", "", "2025-3-4", "2025-03-24T25:00:00Z"] {
+        let output = home.run(["run", "daily", "--date", date]);
+        assert_fails(&output, &["not a logical date of the daily grain", "`--date 2025-03-24`"]);
+    }
+    assert_fails(&home.run(["run", "daily"]), &["needs `--date`"]);
+    assert_fails(&home.run(["run", "daily", "--partition", "x"]), &["takes no `--partition`"]);
+    assert!(!home.exists("reports"));
+}
+
+#[test]
+fn a_partition_outside_the_declared_values_is_refused_with_the_values() {
+    let home = home();
+    home.config(
+        "[task.job]\npartition = { values = [\"eu\", \"us\"] }\ncommand = \"echo $REFRAIN_PARTITION > $REFRAIN_OUT\"\n\
+         out.out = \"{partition}.csv\"\n",
+    );
+    run(&home, &["job", "--partition", "eu"], "").published();
+    assert_eq!(home.read("eu.csv"), "eu\n");
+    assert_fails(&home.run(["run", "job", "--partition", "uk"]), &["`uk` is not a partition", "--partition us"]);
+    assert_fails(&home.run(["run", "job"]), &["--partition"]);
+}
+
+#[test]
+fn wrong_flags_of_run_are_refused_by_name() {
+    let home = home();
+    let refused: [(&[&str], &str); 10] = [
+        (&["--in", "nameless", "--out", "o"], "--in nameless"),
+        (&["--param", "nameless", "--out", "o"], "NAME=VALUE"),
+        (&["--out", "o", "--ttl", "soon"], "`--ttl`"),
+        (&["--out", "o", "--ttl", "0s"], "ttl of nothing"),
+        (&["--in", "src=https://h/x", "--out", "o"], "`https://`"),
+        (&["--out", "o", "--timeout", "never"], "`--timeout`"),
+        (&["--out", "o-{nope}.csv"], "`{nope}` is not a placeholder"),
+        (&["--out", "o-{param.absent}.csv"], "--param absent=VALUE"),
+        (&["--out", "s3://bucket/x"], "s3://"),
+        (&["--out", ""], "empty"),
+    ];
+    for (flags, says) in refused {
+        let mut all = vec!["job"];
+        all.extend(flags);
+        run(&home, &all, "echo data > $REFRAIN_OUT").nothing(125, "error").says(says);
+    }
+    run(&home, &["two words", "--out", "o"], "true").nothing(125, "error").says("`two words`");
+    assert_eq!(crate::call::names(home.path()).iter().filter(|name| name.starts_with('o')).count(), 0);
+}
+
+#[test]
+fn a_task_without_command_or_output_says_what_is_missing() {
+    let home = home();
+    home.config("[task.job]\nout.out = \"out.csv\"\n");
+    run(&home, &["job"], "").nothing(125, "error").says("has no command");
+    run(&home, &["other"], "echo data > $REFRAIN_OUT").nothing(125, "error").says("no task `other`").says("job");
+}
+
+#[test]
+fn config_show_says_where_each_value_came_from() {
+    let home = daily();
+    let shown = home.run(["config", "show"]).success().stdout;
+    for line in [
+        "store = \"sqlite\"  # default",
+        "task.daily.out.report = \"reports/{date}.csv\"  # refrain.toml",
+        "task.daily.in.src = \"in/{date}.csv\"  # refrain.toml",
+        "task.daily.on_change = \"keep\"  # default",
+        "task.daily.lease.ttl = \"1m\"  # default",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "no line `{line}` in\n{shown}");
+    }
+    home.config("store = \"sqlite\"\n[task.a]\nout.x = \"x\"\non_change = \"replace\"\nlease = { ttl = \"5s\" }\n");
+    let shown = home.run(["config", "show"]).success().stdout;
+    for line in [
+        "store = \"sqlite\"  # refrain.toml",
+        "task.a.on_change = \"replace\"  # refrain.toml",
+        "task.a.lease.ttl = \"5s\"  # refrain.toml",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "no line `{line}` in\n{shown}");
+    }
+}
+
+#[test]
+fn only_the_homes_own_file_is_read() {
+    // A file beside the data names no commands for us.
+    let home = home();
+    home.write("data/refrain.toml", "nonsense");
+    let data = home.join("data").display().to_string();
+    run_as(&home, &home.refrain(), &["job", "--out", &format!("{data}/out.csv")], "echo data > $REFRAIN_OUT")
+        .published();
+}

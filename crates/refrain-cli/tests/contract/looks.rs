@@ -1,0 +1,205 @@
+//! Commands that only look: text for people, JSON for machines.
+
+use crate::call::{assert_fails, home, run};
+use crate::commands::daily;
+use serde_json::{Value, json};
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn path_prints_where_readers_find_each_output() {
+    let home = home();
+    home.config(
+        "[task.job]\npartition = \"daily\"\ncommand = \"echo a > $REFRAIN_OUT_A; echo b > $REFRAIN_OUT_B/b\"\n\
+         out.a = \"a/{date}.csv\"\nout.b = \"b/{date}/\"\n",
+    );
+    assert_fails(
+        &home.run(["path", "job", "--date", "2025-03-24"]),
+        &["is not published", "refrain run job --date 2025-03-24"],
+    );
+    home.run(["run", "job", "--date", "2025-03-24"]).success();
+    let all = home.run(["path", "job", "--date", "2025-03-24"]).success().stdout;
+    let lines: Vec<_> = all.lines().map(|line| line.trim_end_matches('/').to_owned()).collect();
+    let expected = ["a/2025-03-24.csv", "b/2025-03-24"].map(|path| home.join(path).display().to_string());
+    assert_eq!(lines, expected);
+    let one = home.run(["path", "job", "a", "--date", "2025-03-24"]).success().stdout;
+    assert_eq!(one.trim_end(), expected[0]);
+    assert_fails(&home.run(["path", "job", "c", "--date", "2025-03-24"]), &["no output `c`", "a, b"]);
+    assert_fails(&home.run(["path", "job", "--date", "2025-03-24", "--version", "9"]), &["version 9", "1"]);
+}
+
+#[test]
+fn status_shows_every_state() {
+    let home = daily();
+    let set = |day: &str, code: i32| home.run(["run", "daily", "--date", day]).expect_code(code);
+    set("2025-03-24", 0);
+    set("2025-03-25", 0);
+    home.write("reports/2025-03-25.csv", "by hand");
+    std::fs::remove_file(home.join("in/2025-03-27.csv")).unwrap();
+    set("2025-03-27", 125);
+    let kill = home.refrain().env("REFRAIN_CRASH_AT", "after-task");
+    kill.run(["run", "daily", "--date", "2025-03-28", "--in", "src=refrain.toml"]).expect_signal(9);
+    let held = "touch started; while [ ! -e go ]; do sleep 0.01; done; echo x > $REFRAIN_OUT";
+    let running = crate::call::start(&home, &["daily", "--date", "2025-03-29", "--in", "src=refrain.toml"], held);
+    refrain_testkit::freeze::wait_for_path(&home.join("started"));
+
+    let shown = value(&home.run(["status", "daily", "--json"]).success().stdout);
+    let states: Vec<_> = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["partition"].as_str().unwrap(), one["state"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("2025-03-24", "published"),
+        ("2025-03-25", "drifted"),
+        ("2025-03-26", "missing"),
+        ("2025-03-27", "failed"),
+        ("2025-03-28", "unsettled"),
+        ("2025-03-29", "running"),
+    ];
+    assert_eq!(states, expected);
+    let text = home.run(["status"]).success().stdout;
+    for ((day, _), word) in
+        expected.iter().zip(["published", "changed by hand", "missing", "failed", "unsettled", "running"])
+    {
+        assert!(text.lines().any(|line| line.contains(day) && line.contains(word)), "{day} is not {word}\n{text}");
+    }
+    home.write("go", "");
+    crate::call::finish(running).published();
+    home.config(&home.read("refrain.toml").replace("cat ", "cat  "));
+    let text = home.run(["status"]).success().stdout;
+    assert!(
+        text.lines().any(|line| line.contains("2025-03-24") && line.contains("stale") && line.contains("command")),
+        "{text}"
+    );
+}
+
+#[test]
+fn status_of_a_range_includes_both_ends_and_what_was_never_run() {
+    let home = daily();
+    home.run(["run", "daily", "--date", "2025-03-25"]).success();
+    let arguments = ["status", "daily", "--from", "2025-03-24", "--to", "2025-03-26", "--json"];
+    let shown = value(&home.run(arguments).success().stdout);
+    let states: Vec<_> = shown.as_array().unwrap().iter().map(|one| one["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["missing", "published", "missing"]);
+}
+
+#[test]
+fn the_columns_of_status_stand_below_their_headers() {
+    let home = daily();
+    home.run(["run", "daily", "--date", "2025-03-24"]).success();
+    let text = home.run(["status"]).success().stdout;
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[1].find("PARTITION"), lines[2].find("2025-03-24"), "{text}");
+    assert_eq!(lines[1].find("STATE"), lines[2].find("published"), "{text}");
+}
+
+#[test]
+fn log_lists_attempts_newest_first() {
+    let home = daily();
+    home.run(["run", "daily", "--date", "2025-03-24", "--", "false"]).expect_code(1);
+    home.run(["run", "daily", "--date", "2025-03-24"]).success();
+    home.run(["run", "daily", "--date", "2025-03-25"]).success();
+    let lines: Vec<Value> = home.run(["log", "--json"]).success().stdout.lines().map(value).collect();
+    let told: Vec<_> =
+        lines.iter().map(|line| (&line["key"]["partition"], &line["token"], &line["ending"]["outcome"])).collect();
+    let expected = [
+        (&json!("2025-03-25"), &json!(1), &json!("published")),
+        (&json!("2025-03-24"), &json!(2), &json!("published")),
+        (&json!("2025-03-24"), &json!(1), &json!("task_failed")),
+    ];
+    assert_eq!(told, expected);
+    let text = home.run(["log", "daily", "--date", "2025-03-24"]).success().stdout;
+    assert_eq!(text.lines().count(), 3, "a header and two attempts\n{text}");
+    assert!(text.contains("task failed") && text.contains("exit code 1"), "{text}");
+    assert_eq!(home.run(["log", "-n", "1"]).success().stdout.lines().count(), 2);
+    assert_fails(&home.run(["log", "--date", "2025-03-24"]), &["refrain log TASK --date D"]);
+}
+
+#[test]
+fn show_finds_by_the_beginning_of_an_id_and_by_path() {
+    let home = daily();
+    let call = run(&home, &["daily", "--date", "2025-03-24"], "").published();
+    let (attempt, run_id) = (call.text("attempt").to_owned(), call.text("run").to_owned());
+    for id in [attempt.as_str(), run_id.as_str(), &attempt[..23]] {
+        let shown = home.run(["show", id]).success().stdout;
+        assert!(
+            shown.contains(&attempt) && shown.contains("published") && shown.contains("daily 2025-03-24"),
+            "{shown}"
+        );
+    }
+    let shown = value(&home.run(["show", &attempt, "--json"]).success().stdout);
+    assert_eq!(shown[0]["attempt"], attempt);
+
+    let shown = home.run(["show", "reports/2025-03-24.csv"]).success().stdout;
+    for part in ["daily 2025-03-24", &attempt, &run_id, "input:src", "command", "what was published"] {
+        assert!(shown.contains(part), "no `{part}` in\n{shown}");
+    }
+    let shown = value(&home.run(["show", "reports/2025-03-24.csv", "--json"]).success().stdout);
+    assert_eq!((&shown["publication"]["attempt"], &shown["drift"]), (&json!(attempt), &Value::Null));
+    home.write("reports/2025-03-24.csv", "by hand");
+    let shown = home.run(["show", "reports/2025-03-24.csv"]).success().stdout;
+    assert!(shown.contains("changed by hand"), "{shown}");
+    assert_fails(&home.run(["show", "refrain.toml"]), &["is no published path"]);
+    assert_fails(&home.run(["show", "ffff"]), &["no run or attempt"]);
+}
+
+#[test]
+fn why_says_what_run_would_do_and_what_changed() {
+    let home = daily();
+    let why = |flags: &[&str]| {
+        let mut all = vec!["why", "daily", "--date", "2025-03-24"];
+        all.extend(flags);
+        home.run(all).success().stdout
+    };
+    assert!(why(&[]).contains("would run the command") && why(&[]).contains("never published"), "{}", why(&[]));
+    assert!(!home.exists("reports"), "it changes nothing");
+    home.run(["run", "daily", "--date", "2025-03-24"]).success();
+    assert!(why(&[]).contains("would do nothing"), "{}", why(&[]));
+    home.write("in/2025-03-24.csv", "later\n");
+    let text = why(&[]);
+    assert!(text.contains("input `src` changed") && text.contains("--if-changed"), "{text}");
+    let shown = value(&why(&["--json"]));
+    assert_eq!(
+        (&shown["task"], &shown["partition"], &shown["would"]),
+        (&json!("daily"), &json!("2025-03-24"), &json!("nothing"))
+    );
+    assert!(
+        shown["because"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().contains("input `src`")),
+        "{shown}"
+    );
+}
+
+#[test]
+fn why_tells_a_held_a_failed_and_a_dead_attempt_apart() {
+    let home = daily();
+    let would = || value(&home.run(["why", "daily", "--date", "2025-03-24", "--json"]).success().stdout);
+    home.run(["run", "daily", "--date", "2025-03-24", "--", "false"]).expect_code(1);
+    let failed = would();
+    assert_eq!(failed["would"], "run");
+    assert!(failed["because"].to_string().contains("exit code 1"), "{failed}");
+    let kill = home.refrain().env("REFRAIN_CRASH_AT", "after-task");
+    kill.run(["run", "daily", "--date", "2025-03-24"]).expect_signal(9);
+    assert_eq!(would()["would"], "recover");
+    let held = "touch started; while [ ! -e go ]; do sleep 0.01; done; echo x > $REFRAIN_OUT";
+    let running = crate::call::start(&home, &["daily", "--date", "2025-03-24"], held);
+    refrain_testkit::freeze::wait_for_path(&home.join("started"));
+    assert_eq!(would()["would"], "wait");
+    home.write("go", "");
+    crate::call::finish(running).published();
+}
+
+#[test]
+fn sinks_and_stores_are_tables_and_json() {
+    let home = home();
+    let text = home.run(["sinks"]).success().stdout;
+    assert!(text.contains("SINK") && text.contains("file") && text.contains("directory"), "{text}");
+    let shown = value(&home.run(["sinks", "--json"]).success().stdout);
+    let names: Vec<_> = shown.as_array().unwrap().iter().map(|sink| sink["sink"].as_str().unwrap()).collect();
+    assert_eq!(names, ["file", "directory"]);
+    assert!(home.run(["stores"]).success().stdout.contains("sqlite"));
+    assert_eq!(value(&home.run(["stores", "--json"]).success().stdout)[0]["store"], "sqlite");
+}

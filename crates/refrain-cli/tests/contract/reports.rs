@@ -1,0 +1,137 @@
+//! The machine report.
+
+use crate::call::{home, run};
+use serde_json::{Value, json};
+use std::fs;
+
+const FIELDS: [&str; 17] = [
+    "attempt",
+    "duration_ms",
+    "error",
+    "exit_code",
+    "finished_at",
+    "fingerprint",
+    "generation",
+    "inputs",
+    "outcome",
+    "outputs",
+    "partition",
+    "run",
+    "schema",
+    "started_at",
+    "task",
+    "task_exit",
+    "token",
+];
+
+fn assert_has_every_field(report: &Value) {
+    for field in FIELDS.iter().chain(&["window"]) {
+        assert!(report.get(field).is_some(), "no `{field}` in {report}");
+    }
+}
+
+#[test]
+fn a_publication_is_told_in_full() {
+    let home = home();
+    home.write("in.csv", "12345");
+    let flags = ["job", "--date", "2025-03-24", "--in", "src=in.csv", "--out", "a={date}.csv", "--out", "b=d/{date}/"];
+    let script = "echo data > $REFRAIN_OUT_A; echo one > $REFRAIN_OUT_B/1; echo two > $REFRAIN_OUT_B/2";
+    let report = run(&home, &flags, script).published().report;
+    assert_has_every_field(&report);
+    assert_eq!(report["task"], "job");
+    assert_eq!(report["partition"], "2025-03-24");
+    assert_eq!((&report["generation"], &report["token"]), (&json!(1), &json!(1)));
+    assert!(report["fingerprint"].as_str().unwrap().starts_with("blake3:"));
+    let outputs = report["outputs"].as_array().unwrap();
+    let of = |index: usize, field: &str| outputs[index][field].clone();
+    assert_eq!(
+        (of(0, "name"), of(0, "sink"), of(0, "files"), of(0, "bytes")),
+        (json!("a"), json!("file"), json!(1), json!(5))
+    );
+    assert_eq!(
+        (of(1, "name"), of(1, "sink"), of(1, "files"), of(1, "bytes")),
+        (json!("b"), json!("directory"), json!(2), json!(8))
+    );
+    assert_eq!(of(0, "location"), home.join("2025-03-24.csv").display().to_string());
+    assert_eq!(
+        of(1, "location").as_str().unwrap().trim_end_matches('/'),
+        home.join("d/2025-03-24").display().to_string()
+    );
+    for output in outputs {
+        assert_eq!(output["version"], 1);
+        assert_eq!(output["rows"], Value::Null);
+        assert!(output["digest"].as_str().unwrap().starts_with("blake3:"), "{output}");
+    }
+    let (started, finished) = (report["started_at"].as_str().unwrap(), report["finished_at"].as_str().unwrap());
+    assert!(started < finished && started.ends_with('Z'), "RFC 3339 in UTC: {started}, {finished}");
+}
+
+#[test]
+fn a_failure_is_told_with_kind_message_and_hint() {
+    let home = home();
+    let report = run(&home, &["job", "--out", "out.csv"], "true").nothing(123, "refused").report;
+    assert_has_every_field(&report);
+    assert_eq!(report["error"]["kind"], "guard");
+    assert!(report["error"]["message"].as_str().unwrap().contains("no output"), "{report}");
+    assert!(report["error"]["hint"].as_str().unwrap().contains("REFRAIN_OUT"), "{report}");
+    assert_eq!(report["outputs"], json!([]));
+}
+
+#[test]
+fn a_call_that_fails_before_it_has_a_key_is_told_too() {
+    let home = home();
+    let report = run(&home, &["absent", "--date", "2025-03-24"], "").nothing(125, "error").report;
+    assert_has_every_field(&report);
+    assert_eq!((&report["task"], &report["partition"]), (&json!("absent"), &json!("2025-03-24")));
+}
+
+#[test]
+fn a_dash_is_stdout_and_the_commands_stdout_then_goes_to_stderr() {
+    let home = home();
+    let script = "echo from the command; echo data > $REFRAIN_OUT";
+    let output = home.run(["run", "job", "--out", "out.csv", "--report", "-", "--", "sh", "-c", script]).success();
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}\n{output}"));
+    assert_has_every_field(&report);
+    assert_eq!(output.stdout.lines().count(), 1, "{output}");
+    output.says("from the command\n");
+}
+
+#[test]
+fn a_report_replaces_an_older_one_whole() {
+    let home = home();
+    let old = home.write("report.json", "x".repeat(100_000));
+    let place = old.display().to_string();
+    let arguments =
+        ["run", "job", "--out", "out.csv", "--report", place.as_str(), "--", "sh", "-c", "echo a > $REFRAIN_OUT"];
+    home.run(arguments).success();
+    let report: Value = serde_json::from_str(&fs::read_to_string(&old).unwrap()).unwrap();
+    assert_eq!(report["outcome"], "published");
+}
+
+#[test]
+fn one_line_when_all_is_well_and_none_when_quiet() {
+    let home = home();
+    let call = run(&home, &["job", "--out", "out.csv"], "echo data > $REFRAIN_OUT").published();
+    assert_eq!(call.output.stderr.lines().count(), 1, "{}", call.output);
+    let output = home.run(["-q", "run", "job", "--out", "out.csv", "--", "true"]).success();
+    let lines: Vec<_> = output.stderr.lines().collect();
+    assert!(lines.iter().all(|line| line.starts_with("note: ")), "-q silences the status\n{output}");
+    let output = home.run(["-qq", "run", "job", "--out", "out.csv", "--", "true"]).success();
+    assert_eq!(output.stderr, "", "-qq silences all but errors\n{output}");
+    let output = home.run(["-qq", "run", "job2", "--out", "out2.csv", "--", "false"]).expect_code(1);
+    assert!(output.stderr.contains("error: "), "{output}");
+}
+
+#[test]
+fn verbose_shows_every_step_with_its_rule() {
+    let home = home();
+    let output =
+        home.run(["-v", "run", "job", "--out", "out.csv", "--", "sh", "-c", "echo data > $REFRAIN_OUT"]).success();
+    for rule in ["5.1", "5.2", "5.4", "5.7", "5.8", "5.9"] {
+        assert!(output.stderr.contains(rule), "no rule {rule}\n{output}");
+    }
+    let logged = home.refrain().env("REFRAIN_LOG", "info");
+    let output =
+        logged.run(["run", "job2", "--out", "out2.csv", "--", "sh", "-c", "echo data > $REFRAIN_OUT"]).success();
+    assert!(output.stderr.contains("5.9"), "{output}");
+}
