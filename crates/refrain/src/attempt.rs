@@ -117,7 +117,16 @@ impl<'b> Work<'b> {
         sender: EventSender,
         events: EventReceiver,
     ) -> Result<Self, Box<Conclusion>> {
-        let mut work = Self { driver, run, outputs: Vec::new(), inputs: Vec::new(), staged: Vec::new(), made_from: None, sender, events };
+        let mut work = Self {
+            driver,
+            run,
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            staged: Vec::new(),
+            made_from: None,
+            sender,
+            events,
+        };
         match work.prepare() {
             Ok(()) => Ok(work),
             Err(error) => Err(Box::new(work.abandon(error.into()))),

@@ -37,7 +37,7 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     let changes = changes(boundary, plan, &publication)?;
     let replace = options.repeat == Repeat::IfChanged || plan.task.on_change == OnChange::Replace;
     if replace && !changes.is_empty() {
-        return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&changes)] });
+        return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&publication, &changes)] });
     }
     // An attempt that did not end in order, or does not know how it ended, is settled by a new one.
     let open = state.is_some_and(|state| state.lease.is_some()) || !unsettled(boundary, &plan.key, Some(1))?.is_empty();
@@ -104,10 +104,20 @@ pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publicatio
     Ok(differences(&publication.fingerprint, &now))
 }
 
+/// The part that a rollback leaves in the fingerprint: what the version was made from is not known any more.
+pub(crate) const ROLLED_BACK_TO: &str = "version published again";
+
+/// What changed, a phrase each.
+pub(crate) fn phrases(publication: &Publication, changes: &[Difference]) -> Vec<String> {
+    match publication.fingerprint.parts.get(&format!("param:{ROLLED_BACK_TO}")) {
+        Some(version) => vec![format!("it is version {} published again by a rollback", version.trim_matches('"'))],
+        None => changes.iter().map(ToString::to_string).collect(),
+    }
+}
+
 /// One line that names what changed.
-pub(crate) fn changed_line(changes: &[Difference]) -> String {
-    let names: Vec<_> = changes.iter().map(ToString::to_string).collect();
-    format!("changed since it was published: {}", names.join(", "))
+pub(crate) fn changed_line(publication: &Publication, changes: &[Difference]) -> String {
+    format!("changed since it was published: {}", phrases(publication, changes).join(", "))
 }
 
 /// The answer to a repeated call. Claims nothing that does not stand: a publication that was changed by hand is
@@ -120,7 +130,8 @@ pub(crate) fn already_published(
 ) -> Conclusion {
     let mut report = Report::new(&plan.key, boundary.now());
     report.show(publication, |data| boundary.locate(&data.slot));
-    let error = drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, changes));
+    let error =
+        drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, publication, changes));
     match &error {
         None => {
             report.outcome = Outcome::AlreadyPublished;
@@ -132,14 +143,17 @@ pub(crate) fn already_published(
     report.finished_at = boundary.now();
     let mut notes = Vec::new();
     if error.is_none() && !changes.is_empty() {
-        notes.push(format!("{}; `--if-changed` would run it again and replace the publication", changed_line(changes)));
+        notes.push(format!(
+            "{}; `--if-changed` would run it again and replace the publication",
+            changed_line(publication, changes)
+        ));
     }
     Conclusion { report, notes, error }
 }
 
-fn refuse_change(plan: &Plan, changes: &[Difference]) -> Option<Error> {
+fn refuse_change(plan: &Plan, publication: &Publication, changes: &[Difference]) -> Option<Error> {
     (plan.task.on_change == OnChange::Refuse && !changes.is_empty()).then(|| {
-        Error::refused(format!("`{}` is published, and {}", plan.key, changed_line(changes)))
+        Error::refused(format!("`{}` is published, and {}", plan.key, changed_line(publication, changes)))
             .hint("`--rerun` replaces the publication; on_change = \"refuse\" is set for this task")
     })
 }

@@ -4,7 +4,7 @@ use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
-use crate::peek::find_published;
+use crate::peek::{ROLLED_BACK_TO, find_published};
 use crate::plan::{Plan, PlannedOutput};
 use crate::process::channel;
 use crate::report::Conclusion;
@@ -40,7 +40,7 @@ impl Boundary {
             Err(conclusion) => return Ok(*conclusion),
         };
         work.driver.options.allow_empty = true;
-        work.made_from = Some(Fingerprint::builder().param("version published again", to.to_string()).build());
+        work.made_from = Some(Fingerprint::builder().param(ROLLED_BACK_TO, to.to_string()).build());
         for output in &work.outputs {
             let slot = &output.staging.slot;
             let restored = self.sinks.of(slot).and_then(|sink| sink.restore(slot, to, &output.staging));

@@ -225,5 +225,5 @@ fn changed_definition(plan: &Plan, publication: &Publication) -> Result<Option<S
     let inputs = publication.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
     let now = plan.fingerprint(inputs)?;
     let changes = differences(&publication.fingerprint, &now);
-    Ok((!changes.is_empty()).then(|| crate::peek::changed_line(&changes)))
+    Ok((!changes.is_empty()).then(|| crate::peek::changed_line(publication, &changes)))
 }

@@ -2,7 +2,7 @@
 
 use crate::boundary::Boundary;
 use crate::conclude::describe;
-use crate::peek::{changes, drift, find_published, partition_flag};
+use crate::peek::{changes, drift, find_published, partition_flag, phrases};
 use crate::plan::Plan;
 use crate::process::{Liveness, ProcessIdentity, liveness};
 use crate::task::{OnChange, Task};
@@ -118,7 +118,7 @@ impl Boundary {
             why.because.push("the command, the code, the parameters and the inputs are what they were".to_owned());
             return Ok(());
         }
-        why.because.extend(changes.iter().map(ToString::to_string));
+        why.because.extend(phrases(publication, &changes));
         match plan.task.on_change {
             OnChange::Keep => {
                 why.next = Some(format!("refrain run {}{} --if-changed", plan.key.task, partition_flag(plan)));

@@ -21,8 +21,9 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    let temporary = parent.join(format!(".refrain-{}.tmp", uuid::Uuid::new_v4().simple()));
-    let written = File::create_new(&temporary)
+    // One name per process: what a killed one left is written over by the next with its number.
+    let temporary = parent.join(format!(".refrain-{}.tmp", std::process::id()));
+    let written = File::create(&temporary)
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| durable::replace(&temporary, path));
     if written.is_err() {
