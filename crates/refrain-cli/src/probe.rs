@@ -51,11 +51,12 @@ impl CrashProbe for EnvironmentProbe {
         match &self.plan {
             None => {}
             Some(Plan::Tell) => crate::output::say(&format!("reached {point}")),
-            Some(Plan::Act { point: wanted, left, action }) => {
-                if *wanted == point && left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    refrain::process::signal_self(*action);
-                }
+            Some(Plan::Act { point: wanted, left, action })
+                if *wanted == point && left.fetch_sub(1, Ordering::SeqCst) == 1 =>
+            {
+                refrain::process::signal_self(*action);
             }
+            Some(Plan::Act { .. }) => {}
         }
     }
 }
