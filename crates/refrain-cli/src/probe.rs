@@ -49,14 +49,13 @@ fn parse(text: &str) -> Result<Plan> {
 impl CrashProbe for EnvironmentProbe {
     fn reach(&self, point: CrashPoint) {
         match &self.plan {
-            None => {}
             Some(Plan::Tell) => crate::output::say(&format!("reached {point}")),
             Some(Plan::Act { point: wanted, left, action })
                 if *wanted == point && left.fetch_sub(1, Ordering::SeqCst) == 1 =>
             {
                 refrain::process::signal_self(*action);
             }
-            Some(Plan::Act { .. }) => {}
+            Some(Plan::Act { .. }) | None => {}
         }
     }
 }
