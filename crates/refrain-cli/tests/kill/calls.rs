@@ -16,41 +16,48 @@ const NAMES: &str = "fsync,fdatasync,syncfs,rename,renameat,renameat2,link,linka
 const CONTENT: &str = "write,pwrite64,copy_file_range";
 const SYNCS: &str = "fsync,fdatasync,syncfs";
 
-/// How many calls of a list the main thread makes, and how many syncs any other thread makes.
-fn counts(home: &Home, shape: Shape) -> (usize, usize, usize) {
+/// One kill: the expression for strace, and whether it counts in all threads.
+type Point = (String, bool);
+
+/// The kill points of one publication, counted in one that is not killed. strace counts each call by itself.
+fn points(home: &Home, shape: Shape) -> Vec<Point> {
     let case = Case::new(home, shape, "counted");
     let calls: Vec<&str> = NAMES.split(',').chain(CONTENT.split(',')).collect();
     let trace = trace(&home.refrain().command(case.publishing()), &calls);
     trace.output.clone().success();
-    let of_main = |list: &str| {
-        let listed = |name: &str| list.split(',').any(|one| one == name);
-        trace.of_first().filter(|call| call.thread == call.pid && listed(&call.name)).count()
-    };
-    let mut others: BTreeMap<u32, usize> = BTreeMap::new();
-    for call in trace.of_first().filter(|call| call.thread != call.pid && SYNCS.contains(&call.name)) {
-        *others.entry(call.thread).or_default() += 1;
+    let mut counts: BTreeMap<(&str, u32), usize> = BTreeMap::new();
+    for call in trace.of_first() {
+        *counts.entry((&call.name, call.thread)).or_default() += 1;
     }
-    (of_main(NAMES), of_main(CONTENT), others.values().copied().max().unwrap_or_default())
+    let mut points = vec![];
+    for ((name, thread), count) in counts {
+        let step = if CONTENT.split(',').any(|one| one == name) { 3 } else { 1 };
+        let main = thread == trace.first;
+        // A directory is made durable by a thread of its own.
+        if main || SYNCS.split(',').any(|one| one == name) {
+            points.extend((1..=count).step_by(step).map(|n| (format!("{name}:signal=SIGKILL:when={n}"), !main)));
+        }
+    }
+    points
 }
 
 fn kill_before_every_call(shape: Shape) {
     let memory = Mount::tmpfs(64);
     let home = with_input(Home::at(BIN, memory.path().join("home")));
-    let (names, content, others) = counts(&home, shape);
-    assert!(names >= 10, "only {names} calls change names: the trace is not of a publication");
-    let mut points: Vec<(String, bool)> = vec![];
-    points.extend((1..=names).map(|n| (format!("{NAMES}:signal=SIGKILL:when={n}"), false)));
-    points.extend((1..=content).step_by(3).map(|n| (format!("{CONTENT}:signal=SIGKILL:when={n}"), false)));
-    // A directory is made durable by a thread of its own.
-    points.extend((1..=others).map(|n| (format!("{SYNCS}:signal=SIGKILL:when={n}"), true)));
+    let points = points(&home, shape);
     assert!(points.len() >= 30, "PROC-04 asks for 30 points, here are {}", points.len());
+    for call in ["renameat2", "fsync", "fdatasync", "mkdir", "pwrite64"] {
+        assert!(points.iter().any(|(point, _)| point.starts_with(&format!("{call}:"))), "no {call} in {points:?}");
+    }
     let cases: Vec<_> = (0..points.len()).map(|index| Case::new(&home, shape, format!("t{index}"))).collect();
+    let mut survived = vec![];
     for (case, (point, everywhere)) in cases.iter().zip(&points) {
         let watch = case.watch();
         let command = home.refrain().command(case.publishing());
         let output = if *everywhere { inject_everywhere(&command, point) } else { inject(&command, point) };
         // A first publication makes fewer calls than the counted one where directories exist already.
         if output.code.is_some() {
+            survived.push(point);
             output.success();
         } else {
             output.expect_signal(SIGKILL);
@@ -58,6 +65,7 @@ fn kill_before_every_call(shape: Shape) {
         watch.into_iter().for_each(|watch| watch.end(point));
         case.repeat(point);
     }
+    assert!(survived.len() * 10 < points.len(), "not killed at {survived:?} of {} points", points.len());
     let counted = Case::standing(&home, shape, "counted");
     let mut all: Vec<_> = cases.iter().zip(points.iter().map(|(point, _)| point.clone())).collect();
     all.push((&counted, "not killed".to_owned()));

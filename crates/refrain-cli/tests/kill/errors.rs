@@ -6,7 +6,8 @@ use crate::scene::{
 };
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::{Home, Output};
-use refrain_testkit::strace::{Call, inject, inject_on_path, trace};
+use refrain_testkit::strace::{inject, inject_on_path, trace};
+use std::collections::BTreeMap;
 use std::process::Command;
 
 const RENAMES: &str = "rename,renameat,renameat2,link,linkat,symlink,symlinkat";
@@ -19,12 +20,16 @@ const DECIDED: i32 = 118;
 const UNKNOWN: i32 = 122;
 const FAILED: i32 = 125;
 
-/// The calls of one publication's main thread.
-fn calls(home: &Home, shape: Shape, list: &str, task: &str) -> Vec<Call> {
-    let case = Case::new(home, shape, task);
+/// How often the main thread makes each call of the list in one publication. strace counts each call by itself.
+fn counts(home: &Home, shape: Shape, list: &str) -> BTreeMap<String, usize> {
+    let case = Case::new(home, shape, "counted");
     let trace = trace(&home.refrain().command(case.publishing()), &list.split(',').collect::<Vec<_>>());
     trace.output.clone().success();
-    trace.of_first().filter(|call| call.thread == call.pid).cloned().collect()
+    let mut counts = BTreeMap::new();
+    for call in trace.of_first().filter(|call| call.thread == call.pid) {
+        *counts.entry(call.name.clone()).or_default() += 1;
+    }
+    counts
 }
 
 /// The exit code, the sentence and what stands must agree.
@@ -50,19 +55,21 @@ fn check_answer(case: &Case<'_>, output: &Output, context: &str) {
 fn fail_each_call(shape: Shape, list: &str, errors: &[&str], step: usize) {
     let memory = Mount::tmpfs(64);
     let home = Home::at(BIN, memory.path().join("home"));
-    let count = calls(&home, shape, list, "counted").len();
-    assert!(count > 0, "no publication of {shape:?} calls any of {list}");
+    let counts = counts(&home, shape, list);
+    assert!(!counts.is_empty(), "no publication of {shape:?} calls any of {list}");
     let mut cases = vec![(Case::standing(&home, shape, "counted"), "nothing failed".to_owned())];
-    for error in errors {
-        for n in (1..=count).step_by(step) {
-            let context = format!("{list}:error={error}:when={n}");
-            let case = Case::new(&home, shape, format!("{}{n}", error.to_lowercase()));
-            let watch = case.watch();
-            let output = inject(&home.refrain().command(case.publishing()), &context);
-            watch.into_iter().for_each(|watch| watch.end(&context));
-            check_answer(&case, &output, &context);
-            case.repeat(&context);
-            cases.push((case, context));
+    for (call, count) in counts {
+        for error in errors {
+            for n in (1..=count).step_by(step) {
+                let context = format!("{call}:error={error}:when={n}");
+                let case = Case::new(&home, shape, format!("{call}-{}-{n}", error.to_lowercase()));
+                let watch = case.watch();
+                let output = inject(&home.refrain().command(case.publishing()), &context);
+                watch.into_iter().for_each(|watch| watch.end(&context));
+                check_answer(&case, &output, &context);
+                case.repeat(&context);
+                cases.push((case, context));
+            }
         }
     }
     let cases: Vec<_> = cases.iter().map(|(case, context)| (case, context.clone())).collect();
@@ -97,7 +104,7 @@ fn with_failing_sync(case: &Case<'_>, n: usize) -> (Output, String) {
     let trace_file = case.home.join("trace");
     let mut command = Command::new("strace");
     command.args(["-y", "-o"]).arg(&trace_file).arg(format!("-etrace={SYNCS}"));
-    command.arg(format!("-einject={SYNCS}:error=EIO:when={n}")).arg("--");
+    command.arg(format!("-einject=fsync:error=EIO:when={n}")).arg("--");
     let plain = case.home.refrain().command(case.publishing());
     command.arg(plain.get_program()).args(plain.get_args()).current_dir(case.home.path());
     let output = Output::of(&mut command, b"");
