@@ -28,6 +28,12 @@ fn played_child() {
             let token = granted(&store, &key("2025-03-24"), &request(1)).token;
             opened(&store, &key("2025-03-24"), &holder(&store, token, 1), Want::Continue, 7);
         }),
+        ("one-of-many", |state| {
+            // Everybody at once, in the order of nobody: each has a key of its own.
+            freeze::wait_for_path(&state.with_file_name("go"));
+            let number = u128::from(std::process::id());
+            complete_run(&open(state), &key(&number.to_string()), number);
+        }),
         ("for-ever", |state| {
             let store = open(state);
             for number in 1.. {
@@ -69,6 +75,22 @@ fn many_runs_cost_little_more_than_a_sync_each() {
         let counts = strace::count_syscalls(&child("run", &state), &["fsync", "fdatasync"]);
         assert!(counts.values().sum::<u64>() <= 6, "{counts:?}");
     }
+}
+
+#[test]
+fn many_processes_that_open_the_state_at_once_all_get_their_turn() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state.db");
+    drop(create(&state));
+    let running: Vec<_> = (0..48).map(|_| Running::start(&mut child("one-of-many", &state), &[])).collect();
+    std::fs::write(home.path().join("go"), "").unwrap();
+    for process in running {
+        process.wait().success();
+    }
+    assert_sound(&state);
+    let attempts = open(&state).attempts(&AttemptFilter::default()).unwrap();
+    assert_eq!(attempts.len(), 48);
+    assert!(attempts.iter().all(|attempt| attempt.run.is_some() && attempt.ending == Some(support::published())));
 }
 
 #[test]

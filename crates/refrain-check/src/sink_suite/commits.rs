@@ -131,7 +131,7 @@ pub(super) fn no_version_of_a_head_ever_repeats(factory: &dyn SinkFactory) {
 pub(super) fn a_decided_run_is_rolled_forward_by_another_holder(factory: &dyn SinkFactory) {
     let home = factory.make();
     let sink = home.open();
-    let [anchor, second] = ["anchor", "second"].map(|name| home.slot(name));
+    let [anchor, second, third] = ["anchor", "second", "third"].map(|name| home.slot(name));
     let dead = Attempt::new(1, 1, &[&anchor, &second]);
     let expected = dead.claim(&*sink, &anchor).version;
     let late = dead.claim(&*sink, &second).version;
@@ -140,7 +140,7 @@ pub(super) fn a_decided_run_is_rolled_forward_by_another_holder(factory: &dyn Si
     assert_eq!((home.visible(&anchor).as_deref(), home.visible(&second)), (Some("a1"), None));
 
     let other = home.open();
-    let next = Attempt::new(2, 2, &[&anchor, &second]);
+    let next = Attempt::new(2, 2, &[&anchor, &second, &third]);
     let decided = next.claim(&*other, &anchor).publication.expect("the decision, with all of its data (5.9)");
     let expected = next.claim(&*other, &second).version;
     rejected(&*sink, &second, &dead.commit_request(late, data));
@@ -149,7 +149,9 @@ pub(super) fn a_decided_run_is_rolled_forward_by_another_holder(factory: &dyn Si
     assert_eq!(home.visible(&second).as_deref(), Some("b1"));
     let rolled = head(&*other, &second);
     assert!(rolled.shows(dead.holder.attempt), "it is the decided attempt's, whoever carried it");
-    assert_eq!(rolled.claim.unwrap().holder, next.holder);
+    let claim = rolled.claim.unwrap();
+    assert_eq!(claim.holder, next.holder);
+    assert_eq!(claim.slots, BTreeSet::from([anchor.clone(), second.clone(), third.clone()]), "its own wish is kept");
     // And the one who rolled it forward goes on with its own run.
     let data = vec![next.seal(&*home, &*other, &anchor, "a2"), next.seal(&*home, &*other, &second, "b2")];
     for slot in [&anchor, &second] {

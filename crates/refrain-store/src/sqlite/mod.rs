@@ -16,7 +16,7 @@
 //!
 //! SQLite's own `synchronous=FULL` would do the same with one sync more, as every process syncs the directory
 //! together with its first sync of the log. The log outlives the processes (closing neither checkpoints nor
-//! deletes it), so that no process has to begin a new one. About every hundredth run moves the log's content into
+//! deletes it), so that no process has to begin a new one. About every twentieth run moves the log's content into
 //! the database, as SQLite does by itself, and pays a few syncs more.
 
 mod attempts;
@@ -33,7 +33,7 @@ use refrain_core::{
     OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime, TaskName, Token, Want,
 };
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl SqliteStore {
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self> {
         file::check(path)?;
         let store = Self::connect(path, options)?;
-        schema::check(&store.connection()).map_err(|fault| fault.at(path))?;
+        patiently(|| schema::check(&store.connection())).map_err(|fault| fault.at(path))?;
         Ok(store)
     }
 
@@ -102,7 +102,7 @@ impl SqliteStore {
     }
 
     fn connect(path: &Path, options: SqliteOptions) -> Result<Self> {
-        let connection = configure(path, &options).map_err(|fault| fault.at(path))?;
+        let connection = patiently(|| configure(path, &options)).map_err(|fault| fault.at(path))?;
         Ok(Self { path: path.to_owned(), options, connection: Mutex::new(connection) })
     }
 
@@ -113,10 +113,11 @@ impl SqliteStore {
 
     /// One transaction that may write. Nothing is written to the disk when `work` changes nothing.
     fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>) -> Result<T> {
-        let mut connection = self.connection();
+        let connection = self.connection();
         let transact = || {
             // IMMEDIATE: the wait for other writers is here, before anything was read that they may change.
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction =
+                patiently(|| Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?))?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
@@ -125,10 +126,10 @@ impl SqliteStore {
     }
 
     /// One transaction that only reads: it sees one moment and waits for no writer.
-    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>) -> Result<T> {
-        let mut connection = self.connection();
-        let transact = || work(&connection.transaction()?);
-        transact().map_err(|fault: Fault| fault.at(&self.path))
+    fn read<T>(&self, work: impl Fn(&Transaction<'_>) -> Result<T, Fault>) -> Result<T> {
+        let connection = self.connection();
+        patiently(|| work(&Transaction::new_unchecked(&connection, TransactionBehavior::Deferred)?))
+            .map_err(|fault| fault.at(&self.path))
     }
 
     /// Everything committed so far survives a power cut when this returns.
@@ -234,6 +235,20 @@ impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore").field("path", &self.path).field("options", &self.options).finish_non_exhaustive()
     }
+}
+
+/// Tries again where SQLite itself gives up before the busy timeout: among many processes that open a state at
+/// once it may lose the race for a read mark a hundred times (SQLITE_PROTOCOL, <https://sqlite.org/rescode.html>).
+/// Each try has taken seconds by then.
+fn patiently<T>(work: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
+    const TRIES: u32 = 3;
+    for _ in 1..TRIES {
+        match work() {
+            Err(Fault::Sqlite(error)) if error.sqlite_error_code() == Some(ErrorCode::FileLockingProtocolFailed) => {}
+            result => return result,
+        }
+    }
+    work()
 }
 
 fn configure(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
