@@ -209,13 +209,4 @@ fn deep_explorations() {
     holds(two.budget(1, 0, 0));
     let host = Config::new("deep: 1 slot on one host", plans(ONE), Recovery::Among(Plan::continuing(ONE)));
     holds(host.budget(1, 0, 0).local(2));
-    let files =
-        Config::new("deep: file, A continues, B and C rerun", plans(ONE), Recovery::Alone(Plan::continuing(ONE)));
-    holds(files.budget(0, 1, 0).filesystem(2));
-    let files = Config::new(
-        "deep: 2 files, A continues, B reruns",
-        plans(TWO)[..2].to_vec(),
-        Recovery::Alone(Plan::continuing(TWO)),
-    );
-    holds(files.budget(1, 1, 0).filesystem(2));
 }

@@ -174,6 +174,9 @@ fn counterexample_25_version_learned_under_a_foreign_claim() {
     let backwards = &[1, 0];
     let plan = || Plan::continuing(backwards);
     let plans = vec![plan(), Plan::rerunning(backwards), plan()];
-    let config = Config::new("A and C continue, B reruns", plans, Recovery::None).budget(0, 1, 0).claim_untested();
+    let config = Config::new("A and C continue, B reruns", plans, Recovery::None)
+        .budget(0, 1, 0)
+        .collector(Collector::Off)
+        .claim_untested();
     repaired(config, Switch::LearnRule, Property::CommitUnderOwnClaim);
 }

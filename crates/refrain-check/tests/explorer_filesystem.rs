@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what was visited is the result")]
 
 use refrain_check::explorer::{Config, Fault, Plan, Probe, Property, Recovery, Switch, explore};
+use std::time::Instant;
 
 fn both_continue() -> Config {
     let plan = || Plan::continuing(&[0]);
@@ -16,8 +17,9 @@ fn second_reruns() -> Config {
 }
 
 fn holds(config: Config) -> Vec<Probe> {
+    let started = Instant::now();
     let report = explore(config);
-    println!("{report}");
+    println!("{report} ({:.1} s)", started.elapsed().as_secs_f64());
     assert!(report.holds(), "{report}");
     report.probes
 }
@@ -35,6 +37,7 @@ fn repaired(config: Config, switch: Switch, watched: Property) {
 #[test]
 fn crash_at_every_step() {
     holds(both_continue().budget(2, 1, 0));
+    holds(both_continue().budget(0, 2, 0));
     let probes = holds(second_reruns().budget(2, 1, 0));
     assert!(probes.contains(&Probe::TakenBack) && probes.contains(&Probe::Replaced));
 }
@@ -49,8 +52,9 @@ fn two_slots_on_files() {
 
 #[test]
 fn foreign_writer() {
-    holds(both_continue().budget(1, 0, 0).fault(Fault::TargetOverwritten));
-    holds(second_reruns().budget(1, 0, 0).fault(Fault::TargetOverwritten));
+    let named = |config: Config| Config { name: format!("{}, overwritten", config.name), ..config };
+    holds(named(both_continue()).budget(1, 0, 0).fault(Fault::TargetOverwritten));
+    holds(named(second_reruns()).budget(1, 0, 0).fault(Fault::TargetOverwritten));
 }
 
 #[test]
@@ -100,4 +104,17 @@ fn recovery_needs_to_sync_the_intent() {
     for watched in [Property::DurableWhenTold, Property::OneAttemptPerGeneration] {
         repaired(both_continue().budget(1, 0, 0), Switch::RecoverySyncsIntent, watched);
     }
+}
+
+#[test]
+fn deep_explorations() {
+    if !std::env::var("REFRAIN_EXPLORE").is_ok_and(|value| value == "deep") {
+        println!("not asked for: REFRAIN_EXPLORE=deep");
+        return;
+    }
+    let plans = |slots: &[u8]| vec![Plan::continuing(slots), Plan::rerunning(slots), Plan::rerunning(slots)];
+    let one = Recovery::Alone(Plan::continuing(&[0]));
+    holds(Config::new("deep: file, A continues, B and C rerun", plans(&[0]), one).budget(1, 1, 0).filesystem(2));
+    let two = Recovery::Alone(Plan::continuing(&[0, 1]));
+    holds(Config::new("deep: 2 files, A continues, B and C rerun", plans(&[0, 1]), two).budget(0, 1, 0).filesystem(1));
 }
