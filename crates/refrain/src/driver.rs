@@ -292,8 +292,11 @@ impl<'b> Driver<'b> {
                     "the state store went backwards: it granted token {}, the sink has {floor}; going on with {token}",
                     holder.token
                 );
-                tracing::warn!(rule = "4.3", "{line}");
-                self.notes.push(line);
+                // Tokens of two keys do not compare: after `--adopt` a higher one says nothing of the store.
+                if !matches!(&self.other, Some(Other::Head(head)) if head.owner != self.plan.key) {
+                    tracing::warn!(rule = "4.3", "{line}");
+                    self.notes.push(line);
+                }
                 self.report.token = Some(token);
                 self.machine.raised(token);
             }
@@ -363,9 +366,12 @@ impl<'b> Driver<'b> {
         let sink = self.boundary.sinks.of(slot)?;
         let commit = Stopwatch::start();
         let mut answer = sink.commit(slot, &request, &options);
+        // An earlier sending may have landed whatever becomes of a later one: only a definite answer ends the doubt.
+        let mut doubtful = false;
         for _ in 1..RESEND_LIMIT {
             match &answer {
-                Err(error) if error.kind == ErrorKind::Unknown => {
+                Err(error) if doubtful || error.kind == ErrorKind::Unknown => {
+                    doubtful = true;
                     tracing::warn!(rule = "5.11", %slot, %error, "the commit's answer was lost: sending it again");
                     std::thread::sleep(PAUSE);
                     answer = sink.commit(slot, &request, &options);
@@ -391,7 +397,7 @@ impl<'b> Driver<'b> {
                 self.machine.commit_failed();
             }
             Ok(CommitAnswer::DataLost) => self.machine.data_lost(slot),
-            Err(error) if error.kind == ErrorKind::Unknown => {
+            Err(error) if doubtful || error.kind == ErrorKind::Unknown => {
                 self.failure = Some(error.into());
                 self.machine.gave_up();
             }

@@ -175,9 +175,10 @@ impl Locked<'_, '_> {
         let before = self.journal.last().cloned();
         let record = Record { format: FORMAT, head: head.clone(), intent: Some(intent.clone()), displaced: None };
         let Err(error) = self.journal.append_durably(record) else { return Ok(()) };
-        // The line may be visible to others though it is not durable: the state before goes on top of it.
+        // The line may be visible to others, and may yet become durable: the state before goes on top of it, durably,
+        // or the end is not known.
         if self.journal.last().is_some_and(|last| last.intent.is_some()) {
-            let withdrawn = before.map_or(Ok(()), |before| self.journal.append(before));
+            let withdrawn = before.map_or(Ok(()), |before| self.journal.append_durably(before));
             if withdrawn.is_err() {
                 return Err(error.kind(ErrorKind::Unknown));
             }

@@ -96,6 +96,11 @@ impl Journal {
     /// Appends a record and makes it durable, with all before it.
     pub(crate) fn append_durably(&mut self, record: Record) -> Result<()> {
         self.write(record)?;
+        self.make_durable()
+    }
+
+    /// Makes all records durable, whoever wrote them.
+    pub(crate) fn make_durable(&self) -> Result<()> {
         durable::sync_data(&self.file).map_err(|error| problem("make the head durable", &self.path, error))
     }
 

@@ -42,6 +42,8 @@ impl Locked<'_, '_> {
             site.tidy(&last.head);
             return Ok(());
         };
+        // Its writer may have died before the sync: a power cut could take the intent back and leave the rename.
+        self.journal.make_durable().map_err(|error| undone(site, error))?;
         self.carry_forward(&intent).map_err(|error| undone(site, error))?;
         self.land(&last.head, &intent)
     }
