@@ -1,6 +1,6 @@
 //! The seal (PROTOCOL 5.8): guards, metadata, durability, and what was sealed. After it nothing may change.
 
-use super::problem::{look, problem};
+use super::problem::{look, mount_of, problem};
 use super::site::Site;
 use super::staging::Owner;
 use super::stat::Stat;
@@ -27,6 +27,7 @@ impl Site<'_> {
         self.demand_only_declared(&directory)?;
         let stat = look(&staged)?.ok_or_else(|| self.no_output(&staged))?;
         self.demand_kind(&stat)?;
+        self.demand_room(&directory)?;
         provenance::attach(&staged, &guards.provenance)
             .map_err(|error| problem("attach the provenance to", &staged, error))?;
         self.take_over(&staged, &stat)?;
@@ -105,6 +106,23 @@ impl Site<'_> {
             stat.noun()
         ))
         .hint(hint))
+    }
+
+    /// PROC-08: many programs end well although their last writes failed. On a full filesystem nobody can tell.
+    fn demand_room(&self, directory: &Path) -> Result<()> {
+        const FULL: u64 = 64 * 1024;
+        let state = rustix::fs::statvfs(directory).map_err(|error| problem("look at", directory, error.into()))?;
+        // Some blocks are kept for the administrator alone.
+        let blocks = if rustix::process::geteuid().is_root() { state.f_bfree } else { state.f_bavail };
+        if state.f_blocks == 0 || blocks.saturating_mul(state.f_frsize) >= FULL {
+            return Ok(());
+        }
+        let mount = mount_of(directory);
+        Err(Error::guard(format!(
+            "the filesystem at `{mount}` is full: the output for `{}` may be cut off, whatever the task says",
+            self.target.display()
+        ))
+        .hint(format!("make room on `{mount}`, then repeat the call")))
     }
 
     /// The guards on sizes.
