@@ -1,5 +1,6 @@
 //! Commands that only look: stdout is data.
 
+pub(crate) mod config;
 pub(crate) mod log;
 pub(crate) mod show;
 pub(crate) mod status;
@@ -8,9 +9,7 @@ use crate::args::{JsonArgs, PathArgs, WhyArgs};
 use crate::context::Context;
 use crate::{json, output};
 use comfy_table::{Table, presets};
-use refrain::config::FILE_NAME;
-use refrain::core::{Generation, SwapCost, without_password};
-use refrain::task::OnChange;
+use refrain::core::{Generation, SwapCost};
 use refrain::why::Would;
 use refrain::{Boundary, Error, Result, Sinks};
 
@@ -109,58 +108,6 @@ pub(crate) fn stores(args: &JsonArgs) -> Result<()> {
     let mut table = table(&["STORE", "HOSTS", "NEEDS A SERVER"]);
     table.add_row(vec!["sqlite", "one", "no"]);
     print(&table);
-    Ok(())
-}
-
-/// `refrain config show`
-pub(crate) fn config(context: &Context) -> Result<()> {
-    let home = context.find_home()?;
-    let origin = match (&context.home, std::env::var_os("REFRAIN_HOME")) {
-        (None, _) => "found from the current directory",
-        (Some(_), Some(_)) => "--home or REFRAIN_HOME",
-        (Some(_), None) => "--home",
-    };
-    let line = |name: &str, value: &str, origin: &str| output::data(&format!("{name} = {value}  # {origin}"));
-    line("home", &format!("{:?}", home.directory.display().to_string()), origin);
-    match &home.config.store {
-        // Only the kind: the rest may carry a password.
-        Some(store) => line("store", &format!("{:?}", store.split(':').next().unwrap_or_default()), FILE_NAME),
-        None => line("store", "\"sqlite\"", "default"),
-    };
-    for staging in &home.config.staging {
-        line("staging", &format!("{:?}", staging.display().to_string()), FILE_NAME);
-    }
-    for task in &home.config.tasks {
-        let name = |key: &str| format!("task.{}.{key}", task.name);
-        line(&name("partition"), &format!("{:?}", task.partitions.to_string()), FILE_NAME);
-        for output in &task.outputs {
-            line(
-                &name(&format!("out.{}", output.name)),
-                &format!("{:?}", without_password(output.location.as_str())),
-                FILE_NAME,
-            );
-        }
-        for input in &task.inputs {
-            line(
-                &name(&format!("in.{}", input.name)),
-                &format!("{:?}", without_password(input.location.as_str())),
-                FILE_NAME,
-            );
-        }
-        let from = |same: bool| if same { "default" } else { FILE_NAME };
-        let on_change = match task.on_change {
-            OnChange::Keep => "keep",
-            OnChange::Replace => "replace",
-            OnChange::Refuse => "refuse",
-        };
-        line(&name("on_change"), &format!("{on_change:?}"), from(task.on_change == OnChange::default()));
-        let ttl = refrain::core::format_duration(task.lease_ttl);
-        line(&name("lease.ttl"), &format!("{ttl:?}"), from(task.lease_ttl == refrain::Task::DEFAULT_LEASE_TTL));
-        let keep = refrain::core::Keep::default();
-        line(&name("keep.versions"), &task.keep.versions.to_string(), from(task.keep.versions == keep.versions));
-        let grace = refrain::core::format_duration(task.keep.grace);
-        line(&name("keep.grace"), &format!("{grace:?}"), from(task.keep.grace == keep.grace));
-    }
     Ok(())
 }
 

@@ -63,7 +63,7 @@ fn dispatch(context: &Context, command: &Command) -> Result<u8> {
         Command::Sinks(args) => look::sinks(args),
         Command::Stores(args) => look::stores(args),
         Command::Store(command) => tend::store(context, command),
-        Command::Config(ConfigCommand::Show) => look::config(context),
+        Command::Config(ConfigCommand::Show) => look::config::config(context),
         Command::Completions { shell } => {
             docs::completions(*shell);
             Ok(())

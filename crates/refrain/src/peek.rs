@@ -28,6 +28,11 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     let known = state.as_ref().and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default();
     let shown = published.as_ref().map(|publication| publication.run.generation).unwrap_or_default();
     let current = known.max(shown);
+    if options.adopt
+        && let Some((theirs, line)) = others(boundary, plan)?
+    {
+        return Ok(Peek::Go { want: rerun(known.max(theirs)), notes: vec![line] });
+    }
     if options.repeat == Repeat::Always {
         return Ok(Peek::Go { want: rerun(current), notes: Vec::new() });
     }
@@ -45,6 +50,20 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
         return Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
     }
     Ok(Peek::Ended(Box::new(already_published(boundary, plan, &publication, &changes))))
+}
+
+/// The newest publication of another key at an output of this one, which is to be taken over: it is replaced as an own
+/// one would be, and kept as a version.
+fn others(boundary: &Boundary, plan: &Plan) -> Result<Option<(Generation, String)>> {
+    let mut newest: Option<(Generation, String)> = None;
+    for output in &plan.outputs {
+        let Some(head) = boundary.sinks.of(&output.slot)?.read(&output.slot)? else { continue };
+        if head.owner != plan.key && newest.as_ref().is_none_or(|(generation, _)| *generation < head.generation()) {
+            let line = format!("taking {} over from `{}`", boundary.locate(&output.slot), head.owner);
+            newest = Some((head.generation(), line));
+        }
+    }
+    Ok(newest)
 }
 
 fn rerun(from: Generation) -> Want {

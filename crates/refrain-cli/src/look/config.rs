@@ -1,0 +1,106 @@
+//! `refrain config show`: every value that is in force and where it came from.
+
+use crate::context::Context;
+use crate::output;
+use refrain::config::FILE_NAME;
+use refrain::core::{Keep, PartitionScheme, PinMode, format_duration, without_password};
+use refrain::process::DEFAULT_GRACE;
+use refrain::task::{CommandLine, InputSpec, OnChange, OutputSpec};
+use refrain::{Result, Task};
+use std::path::Path;
+
+/// Shows the configuration. A location is shown without its password, and of the store only the kind.
+pub(crate) fn config(context: &Context) -> Result<()> {
+    let home = context.find_home()?;
+    let origin = match (&context.home, std::env::var_os("REFRAIN_HOME")) {
+        (None, _) => "found from the current directory",
+        (Some(_), Some(_)) => "--home or REFRAIN_HOME",
+        (Some(_), None) => "--home",
+    };
+    line("home", &quoted(&home.directory.display().to_string()), origin);
+    match &home.config.store {
+        Some(store) => line("store", &quoted(store.split(':').next().unwrap_or_default()), FILE_NAME),
+        None => line("store", "\"sqlite\"", "default"),
+    }
+    for staging in &home.config.staging {
+        line("staging", &quoted(&staging.display().to_string()), FILE_NAME);
+    }
+    for declared in &home.config.tasks {
+        task(declared, &home.directory);
+    }
+    Ok(())
+}
+
+fn task(task: &Task, home: &Path) {
+    let show = |key: &str, value: &str, default: bool| {
+        line(&format!("task.{}.{key}", task.name), value, if default { "default" } else { FILE_NAME });
+    };
+    match &task.partitions {
+        PartitionScheme::Dates(calendar) => {
+            show("partition", &quoted(calendar.grain().as_str()), false);
+            show("timezone", &quoted(calendar.zone_name()), calendar.zone_name() == "UTC");
+        }
+        PartitionScheme::Values(values) => show("partition", &format!("{{ values = {values:?} }}"), false),
+        _ => show("partition", "\"none\"", true),
+    }
+    match &task.command {
+        Some(CommandLine::Shell(text)) => show("command", &quoted(text), false),
+        Some(CommandLine::Argv(words)) => show("command", &format!("{words:?}"), false),
+        None => {}
+    }
+    if !task.code.is_empty() {
+        show("code", &format!("{:?}", task.code), false);
+    }
+    show("cwd", &quoted(&task.directory.display().to_string()), task.directory == home);
+    for (name, value) in &task.params {
+        show(&format!("param.{name}"), &quoted(value), false);
+    }
+    for input in &task.inputs {
+        show(&format!("in.{}", input.name), &input_value(input), false);
+    }
+    for output in &task.outputs {
+        show(&format!("out.{}", output.name), &output_value(output), false);
+    }
+    let on_change = match task.on_change {
+        OnChange::Keep => "keep",
+        OnChange::Replace => "replace",
+        OnChange::Refuse => "refuse",
+    };
+    show("on_change", &quoted(on_change), task.on_change == OnChange::default());
+    show("lease.ttl", &quoted(&format_duration(task.lease_ttl)), task.lease_ttl == Task::DEFAULT_LEASE_TTL);
+    let keep = Keep::default();
+    show("keep.versions", &task.keep.versions.to_string(), task.keep.versions == keep.versions);
+    show("keep.grace", &quoted(&format_duration(task.keep.grace)), task.keep.grace == keep.grace);
+    if let Some(timeout) = task.timeout {
+        show("timeout", &quoted(&format_duration(timeout)), false);
+    }
+    show("grace", &quoted(&format_duration(task.grace)), task.grace == DEFAULT_GRACE);
+    show("inherit_locale", &task.inherit_locale.to_string(), !task.inherit_locale);
+}
+
+fn input_value(input: &InputSpec) -> String {
+    let path = quoted(&without_password(input.location.as_str()));
+    match input.mode {
+        PinMode::Copy => path,
+        PinMode::Verify => format!("{{ path = {path}, pin = \"verify\" }}"),
+    }
+}
+
+fn output_value(output: &OutputSpec) -> String {
+    let path = quoted(&without_password(output.location.as_str()));
+    let mut more = Vec::new();
+    more.extend(output.stdout.then(|| "stdout = true".to_owned()));
+    more.extend(output.allow_empty.then(|| "allow_empty = true".to_owned()));
+    more.extend(output.min_bytes.map(|bytes| format!("min_bytes = {bytes}")));
+    more.extend(output.min_files.map(|files| format!("min_files = {files}")));
+    more.extend(output.check.as_ref().map(|check| format!("check = {}", quoted(check))));
+    if more.is_empty() { path } else { format!("{{ path = {path}, {} }}", more.join(", ")) }
+}
+
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}
+
+fn line(name: &str, value: &str, origin: &str) {
+    output::data(&format!("{name} = {value}  # {origin}"));
+}
