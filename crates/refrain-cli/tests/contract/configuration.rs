@@ -183,12 +183,24 @@ fn config_show_says_where_each_value_came_from() {
     ] {
         assert!(shown.lines().any(|shown| shown == line), "no line `{line}` in\n{shown}");
     }
-    home.config("store = \"sqlite\"\n[task.a]\nout.x = \"x\"\non_change = \"replace\"\nlease = { ttl = \"5s\" }\n");
+    home.config(
+        "store = \"sqlite\"\n[task.a]\ncommand = [\"sh\", \"-c\", \"true\"]\ncode = [\"job.sh\"]\ntimeout = \"2h\"\n\
+         on_change = \"replace\"\nlease = { ttl = \"5s\" }\nparam.k = \"v\"\n\
+         out.x = { path = \"x\", min_bytes = 3, check = \"true\" }\nin.y = { path = \"y\", pin = \"verify\" }\n",
+    );
     let shown = home.run(["config", "show"]).success().stdout;
     for line in [
         "store = \"sqlite\"  # refrain.toml",
+        "task.a.partition = \"none\"  # default",
+        "task.a.command = [\"sh\", \"-c\", \"true\"]  # refrain.toml",
+        "task.a.code = [\"job.sh\"]  # refrain.toml",
+        "task.a.param.k = \"v\"  # refrain.toml",
+        "task.a.timeout = \"2h\"  # refrain.toml",
+        "task.a.grace = \"10s\"  # default",
         "task.a.on_change = \"replace\"  # refrain.toml",
         "task.a.lease.ttl = \"5s\"  # refrain.toml",
+        "task.a.out.x = { path = \"x\", min_bytes = 3, check = \"true\" }  # refrain.toml",
+        "task.a.in.y = { path = \"y\", pin = \"verify\" }  # refrain.toml",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "no line `{line}` in\n{shown}");
     }

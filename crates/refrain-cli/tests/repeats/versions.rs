@@ -126,4 +126,8 @@ fn another_tasks_output_is_refused_and_its_owner_is_named() {
     let call = run(&home, &["other", "--out", "out.csv"], "echo ours > $REFRAIN_OUT").nothing(125, "refused");
     call.says("belongs to `owner`");
     assert_eq!(home.read("out.csv"), "theirs\n");
+    let call = run(&home, &["other", "--out", "out.csv", "--adopt"], "echo ours > $REFRAIN_OUT").published();
+    call.says("over from `owner`").never_says("went backwards");
+    assert_eq!(home.read("out.csv"), "ours\n", "taken over on purpose");
+    run(&home, &["owner", "--out", "out.csv"], "echo theirs > $REFRAIN_OUT").nothing(125, "refused").says("`other`");
 }
