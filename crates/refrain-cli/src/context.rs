@@ -3,7 +3,7 @@
 use crate::args::{Cli, Partition as PartitionArgs};
 use crate::output::Loudness;
 use crate::probe::EnvironmentProbe;
-use refrain::core::{Clock, Key, Partition, PartitionScheme, TaskName};
+use refrain::core::{Calendar, Clock, Grain, Key, Partition, PartitionScheme, TaskName};
 use refrain::{Boundary, Error, Home, Outside, Result, SystemClock, Task};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Context {
         Ok(Key { task: name, partition })
     }
 
-    /// A task that was run with flags only: its partition is what the store knows, else a day.
+    /// A task that was run with flags only: its partition is what the store knows, in whatever grain, else a day.
     fn guess_partition(&self, boundary: &Boundary, name: &TaskName, args: &PartitionArgs) -> Result<String> {
         let Some(date) = &args.date else {
             return Ok(args.partition.clone().unwrap_or_default());
@@ -67,7 +67,18 @@ impl Context {
         if boundary.store().key(&key)?.is_some() {
             return Ok(key.partition);
         }
-        let days = PartitionScheme::Dates(refrain::core::Calendar::utc(refrain::core::Grain::Daily));
-        Ok(days.partition(Some(date), None, Some(self.now()))?.key)
+        let day = self.interval(Grain::Daily, date);
+        for grain in [Grain::Hourly, Grain::Weekly, Grain::Monthly, Grain::Yearly] {
+            let Ok(partition) = self.interval(grain, date) else { continue };
+            if boundary.store().key(&Key { task: name.clone(), partition: partition.clone() })?.is_some() {
+                return Ok(partition);
+            }
+        }
+        day
+    }
+
+    fn interval(&self, grain: Grain, date: &str) -> Result<String> {
+        let scheme = PartitionScheme::Dates(Calendar::utc(grain));
+        Ok(scheme.partition(Some(date), None, Some(self.now()))?.key)
     }
 }

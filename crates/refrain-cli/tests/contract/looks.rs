@@ -193,6 +193,33 @@ fn why_tells_a_held_a_failed_and_a_dead_attempt_apart() {
 }
 
 #[test]
+fn a_date_of_an_ad_hoc_task_is_found_in_every_spelling() {
+    let home = home();
+    let run = |grain: &str, date: &str| {
+        let task = format!("job-{grain}");
+        let out = format!("{grain}/{{date}}.csv");
+        let command =
+            ["run", &task, "--grain", grain, "--date", date, "--out", &out, "--", "sh", "-c", "echo x > $REFRAIN_OUT"];
+        home.run(command).success();
+    };
+    for (grain, date, other) in [
+        ("hourly", "2025-03-24T05", "2025-03-24T05:00:00Z"),
+        ("daily", "2025-03-24", "2025-03-24T02:00:00+02:00"),
+        ("weekly", "2025-W13", "2025-03-24"),
+        ("monthly", "2025-03", "2025-03-01"),
+    ] {
+        run(grain, date);
+        let task = format!("job-{grain}");
+        for date in [date, other] {
+            let path = home.run(["path", &task, "--date", date]).success().stdout;
+            assert!(std::path::Path::new(path.trim_end()).is_file(), "{path}");
+            assert!(home.run(["why", &task, "--date", date]).success().stdout.contains("would do nothing"));
+            assert_eq!(home.run(["log", &task, "--date", date]).success().stdout.lines().count(), 2);
+        }
+    }
+}
+
+#[test]
 fn sinks_and_stores_are_tables_and_json() {
     let home = home();
     let text = home.run(["sinks"]).success().stdout;
