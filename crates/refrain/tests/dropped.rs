@@ -40,8 +40,8 @@ fn check(home: &Path) {
     assert_eq!(fs::read_to_string(home.join("out.csv")).unwrap(), "whole");
     boundary.collect(false).unwrap();
     for entry in fs::read_dir(home.join(".refrain/slots")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(name.ends_with(".head") || name.ends_with(".lock"), "left over: {name}");
+        let path = entry.unwrap().path();
+        assert!(path.extension().is_some_and(|it| it == "head" || it == "lock"), "left over: {}", path.display());
     }
 }
 

@@ -1,6 +1,6 @@
 //! FS-14: what cleaners of old files take away from a running publication.
 
-use crate::scene::{BIN, Case, DIRECTORY_REPLACED, FILE_REPLACED, names};
+use crate::scene::{BIN, Case, DIRECTORY_REPLACED, FILE_REPLACED, has_ending, names};
 use crate::{GUARD, run};
 use refrain_testkit::freeze;
 use refrain_testkit::program::{Home, Output};
@@ -12,7 +12,7 @@ fn meddle(case: &Case<'_>, point: &str, meddle: impl FnOnce(PathBuf)) -> Output 
     let running = case.crashing(&format!("{point}=stop")).spawn(case.publishing());
     freeze::wait_for(&format!("the program stands at {point}"), || freeze::state(running.pid()) == Some('T'));
     let slots = case.home.join(".refrain/slots");
-    let attempt = names(&slots).into_iter().find(|name| name.ends_with(".0")).expect("the attempt's directory");
+    let attempt = names(&slots).into_iter().find(|name| has_ending(name, "0")).expect("the attempt's directory");
     let base = names(&slots.join(&attempt)).pop().expect("the staged output");
     meddle(slots.join(attempt).join(base));
     freeze::wake(running.pid());
@@ -58,7 +58,7 @@ fn fs_14_a_lock_file_deleted_while_the_task_runs_does_no_harm() {
     let case = Case::new(&home, FILE_REPLACED, "t");
     let output = meddle(&case, "after-task", |staged| {
         let slots = staged.parent().unwrap().parent().unwrap().to_owned();
-        for lock in names(&slots).into_iter().filter(|name| name.ends_with(".lock")) {
+        for lock in names(&slots).into_iter().filter(|name| has_ending(name, "lock")) {
             fs::remove_file(slots.join(lock)).unwrap();
         }
     });

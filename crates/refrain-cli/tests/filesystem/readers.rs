@@ -1,6 +1,6 @@
 //! Readers that look while publications come and go.
 
-use crate::scene::{BIN, Case, DIRECTORY_REPLACED, check_ends, names};
+use crate::scene::{BIN, Case, DIRECTORY_REPLACED, check_ends, end_all, names};
 use crate::{rerun, run};
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::Home;
@@ -48,8 +48,8 @@ fn read_slowly(directory: &Path, mut between: impl FnMut(usize)) -> Vec<String> 
 
 const PARTS: &str = "for n in 0 1 2 3 4; do echo $REFRAIN_ATTEMPT > $REFRAIN_OUT/part-$n; done";
 
-fn slow_reader(home: &Home, directory: PathBuf) {
-    let contents = read_slowly(&directory, |number| {
+fn slow_reader(home: &Home, directory: &Path) {
+    let contents = read_slowly(directory, |number| {
         if number < 2 {
             home.run(rerun("t", "out/", PARTS)).success();
             home.run(["gc"]).success();
@@ -64,7 +64,7 @@ fn dir_05_a_reader_that_opened_the_directory_once_sees_one_version_while_gc_runs
     let home = Home::temp(BIN);
     run(&home, "t", "out/", PARTS).success();
     let open = File::open(home.join("out")).unwrap();
-    slow_reader(&home, PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())));
+    slow_reader(&home, &PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn dir_05_a_reader_that_resolved_the_link_once_sees_one_version_while_gc_runs() 
     let poor = Mount::bindfs(&below.path());
     let home = Home::at(BIN, poor.path().join("home"));
     run(&home, "t", "out/", PARTS).success();
-    slow_reader(&home, home.join("out").canonicalize().unwrap());
+    slow_reader(&home, &home.join("out").canonicalize().unwrap());
 }
 
 #[test]
@@ -119,6 +119,6 @@ fn dir_01_on_xfs_a_directory_is_replaced_where_a_plain_rename_says_eexist() {
     let case = Case::new(&home, DIRECTORY_REPLACED, "t");
     let watch = case.watch();
     home.run(case.publishing()).success();
-    watch.into_iter().for_each(|watch| watch.end("xfs"));
+    end_all(watch, "xfs");
     check_ends(&home, &[(&case, "xfs".to_owned())]);
 }

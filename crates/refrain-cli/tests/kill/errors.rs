@@ -2,7 +2,7 @@
 
 use crate::scene::{
     BIN, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape, attempt_at,
-    check_ends, names,
+    beside_heads, check_ends, end_all,
 };
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::{Home, Output};
@@ -65,7 +65,7 @@ fn fail_each_call(shape: Shape, list: &str, errors: &[&str], step: usize) {
                 let case = Case::new(&home, shape, format!("{call}-{}-{n}", error.to_lowercase()));
                 let watch = case.watch();
                 let output = inject(&home.refrain().command(case.publishing()), &context);
-                watch.into_iter().for_each(|watch| watch.end(&context));
+                end_all(watch, &context);
                 check_answer(&case, &output, &context);
                 case.repeat(&context);
                 cases.push((case, context));
@@ -127,8 +127,7 @@ fn fs_13_a_failed_sync_of_the_output_is_not_repeated_and_the_next_attempt_writes
     let of_output = trace.lines().filter(|line| line.contains(".txt>")).count();
     assert_eq!(of_output, 1, "the output is synced once, and that failed\n{trace}\n{output}");
     assert_eq!(case.shown(), case.first, "the old publication stands");
-    let mut left = names(&home.join(".refrain/slots"));
-    left.retain(|name| !(name.ends_with(".head") || name.ends_with(".lock")));
+    let left = beside_heads(&home.join(".refrain/slots"));
     assert!(left.is_empty(), "the staging is thrown away, not used again: {left:?}");
     case.repeat("a failed sync of the output");
     assert_ne!(case.shown(), case.first);

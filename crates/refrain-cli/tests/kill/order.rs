@@ -8,9 +8,8 @@ const SYNCS: &[&str] = &["fsync", "fdatasync", "syncfs", "sync_file_range"];
 const LIMIT: u64 = 6;
 
 fn position(calls: &[&Call], what: &str, is: impl Fn(&Call) -> bool) -> usize {
-    let list =
-        || calls.iter().map(|call| format!("{} {}({})\n", call.program, call.name, call.args)).collect::<String>();
-    calls.iter().position(|call| is(call)).unwrap_or_else(|| panic!("there is no {what} in\n{}", list()))
+    let list = || calls.iter().map(|call| format!("{} {}({})", call.program, call.name, call.args)).collect::<Vec<_>>();
+    calls.iter().position(|call| is(call)).unwrap_or_else(|| panic!("there is no {what} in {:#?}", list()))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::scene::{
     BIN, BOTH_NEW, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Shape, check_ends,
-    with_input,
+    end_all, with_input,
 };
 use refrain::core::CrashPoint;
 use refrain_testkit::mounts::Mount;
@@ -36,7 +36,7 @@ fn kill_at_every_point(shape: Shape) {
     for (case, point) in cases.iter().zip(&points) {
         let watch = case.watch();
         case.crashing(&format!("{point}=kill")).run(case.publishing()).expect_signal(SIGKILL);
-        watch.into_iter().for_each(|watch| watch.end(point));
+        end_all(watch, point);
         case.repeat(point);
     }
     check_killed(&home, &cases, &points);

@@ -145,7 +145,7 @@ impl<'h> Case<'h> {
         let watch = self.watch();
         let output = self.home.run(self.plain());
         assert_eq!(output.code, Some(0), "{context}: the repeated call failed\n{output}");
-        watch.into_iter().for_each(|watch| watch.end(context));
+        end_all(watch, context);
     }
 
     /// One ordinary call, then the end that must be.
@@ -213,7 +213,11 @@ pub(crate) fn check_ends(home: &Home, cases: &[(&Case<'_>, String)]) {
         // A rerun that failed before it opened a run leaves the publication that stands; its failure is shown.
         let failed_rerun = case.first.as_ref() == Some(&shown) && newest == "error" && state == "failed";
         assert!(state == "published" || failed_rerun, "{context}: the state is {state}");
-        assert_eq!(records.published(&case.task, generation), [shown.clone()], "{context}: entries of the publication");
+        assert_eq!(
+            records.published(&case.task, generation),
+            *std::slice::from_ref(&shown),
+            "{context}: entries of the publication"
+        );
         for entry in records.attempts(&case.task) {
             assert!(!entry["ending"].is_null(), "{context}: an attempt was not settled: {entry:#}");
         }
@@ -221,7 +225,11 @@ pub(crate) fn check_ends(home: &Home, cases: &[(&Case<'_>, String)]) {
             (None, 1) => {}
             (Some(first), 1) => assert_eq!(&shown, first, "{context}"),
             (Some(first), 2) => {
-                assert_eq!(records.published(&case.task, 1), [first.clone()], "{context}: the former publication");
+                assert_eq!(
+                    records.published(&case.task, 1),
+                    *std::slice::from_ref(first),
+                    "{context}: the former publication"
+                );
                 case.check_kept(first, &context);
             }
             _ => panic!("{context}: generation {generation}"),
@@ -229,11 +237,11 @@ pub(crate) fn check_ends(home: &Home, cases: &[(&Case<'_>, String)]) {
         standing.insert(shown);
     }
     let mut left = names(&home.join(".refrain/pins"));
-    for name in names(&home.join(".refrain/slots")) {
+    for name in beside_heads(&home.join(".refrain/slots")) {
         let attempt = name.split('.').next().unwrap_or_default();
         // The manifest of what stands serves to notice a change by hand.
-        let needed = name.ends_with(".manifest") && standing.contains(attempt);
-        if !(name.ends_with(".head") || name.ends_with(".lock") || needed) {
+        let needed = has_ending(&name, "manifest") && standing.contains(attempt);
+        if !needed {
             let task = records.log.iter().find(|entry| entry["attempt"] == attempt).map(|it| text(&it["key"]["task"]));
             let context = cases.iter().find(|(case, _)| Some(&case.task) == task.as_ref()).map(|(_, context)| context);
             left.push(format!("{name} of {task:?}, killed at {context:?}"));
@@ -262,6 +270,13 @@ impl Watch {
             let shown = whole(observation).unwrap_or_else(|why| panic!("{context}: {}: {why}", self.target.display()));
             assert!(shown.is_some() || !self.existed, "{context}: {} was missing", self.target.display());
         }
+    }
+}
+
+/// Ends all readers of a case.
+pub(crate) fn end_all(watches: Vec<Watch>, context: &str) {
+    for watch in watches {
+        watch.end(context);
     }
 }
 
@@ -302,6 +317,16 @@ pub(crate) fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// The names of a volume's `slots/` that are neither of a head nor of a lock: staging and manifests.
+pub(crate) fn beside_heads(slots: &Path) -> Vec<String> {
+    names(slots).into_iter().filter(|name| !has_ending(name, "head") && !has_ending(name, "lock")).collect()
+}
+
+/// Whether a name ends with a dot and this.
+pub(crate) fn has_ending(name: &str, ending: &str) -> bool {
+    Path::new(name).extension().is_some_and(|it| it == ending)
 }
 
 pub(crate) fn text(value: &Value) -> String {

@@ -1,6 +1,6 @@
 //! PROC-05: signals at each step of a publication.
 
-use crate::scene::{BIN, BOTH_REPLACED, Case, Kind, attempt_at, check_ends, with_input};
+use crate::scene::{BIN, BOTH_REPLACED, Case, Kind, attempt_at, check_ends, end_all, with_input};
 use refrain_testkit::freeze;
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::{Home, Output};
@@ -65,7 +65,7 @@ fn at_each_point(stopped: &[Signal], running: &[Signal]) {
         let case = Case::new(&home, BOTH_REPLACED, format!("t{number}"));
         let watch = case.watch();
         let output = signalled(&case, point, stopped, running);
-        watch.into_iter().for_each(|watch| watch.end(point));
+        end_all(watch, point);
         check_answer(&case, &output, point);
         codes.push(output.code);
         case.repeat(point);
