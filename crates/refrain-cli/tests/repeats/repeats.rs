@@ -183,6 +183,28 @@ fn ledg_10_an_input_that_is_only_verified_refuses_a_change_instead_of_reading_it
 }
 
 #[test]
+fn code_that_is_edited_while_it_runs_is_a_change() {
+    let home = home();
+    home.config(CONFIG);
+    home.write("job.sh", "cat $REFRAIN_IN_SRC > $REFRAIN_OUT; echo '# edited' >> job.sh");
+    home.write("in.csv", "v1\n");
+    run(&home, &KEY, "").published();
+    run(&home, &KEY, "").already_published().says("code `job.sh` changed");
+}
+
+#[test]
+fn a_rerun_of_what_never_was_published_pins_afresh() {
+    let home = home();
+    home.config(CONFIG);
+    home.write("job.sh", "cat $REFRAIN_IN_SRC > $REFRAIN_OUT");
+    home.write("in.csv", "v1\n");
+    run(&home, &KEY, "exit 3").nothing(3, "task_failed");
+    home.write("in.csv", "v2\n");
+    let call = run(&home, &with("--rerun"), "").published();
+    assert_eq!((call.number("generation"), home.read("out/2025-03-24.csv")), (2, "v2\n".to_owned()));
+}
+
+#[test]
 fn two_reruns_at_once_publish_one_generation() {
     let home = published(CONFIG);
     let slow = "echo x >> runs.log; touch started; while [ ! -e go ]; do sleep 0.01; done; echo slow > $REFRAIN_OUT";
