@@ -7,4 +7,5 @@ mod errors;
 mod order;
 mod points;
 mod power;
+mod records;
 mod scene;

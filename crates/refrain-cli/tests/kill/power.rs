@@ -3,12 +3,13 @@
 use crate::points::points;
 use crate::scene::{
     BIN, BOTH_NEW, BOTH_REPLACED, Case, DIRECTORY_NEW, DIRECTORY_REPLACED, FILE_NEW, FILE_REPLACED, Records, Shape,
-    attempt_at, check_ends, text,
+    attempt_at, check_ends, text, with_input,
 };
 use refrain_testkit::freeze;
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::Home;
 use serde_json::Value;
+use std::fs::File;
 
 /// Freezes a publication at each of its points, cuts the power, and looks.
 fn cut_at_every_point(mut mount: Mount, shapes: &[Shape], wanted: impl Fn(&str) -> bool) {
@@ -74,6 +75,32 @@ fn check_survivors(case: &Case<'_>, point: &str) {
             if told["publication"].is_object() { &told["publication"]["attempt"] } else { &told["attempt"] };
         assert_eq!(shown.as_deref(), Some(text(publication).as_str()), "{context}: `show` says {show}");
     }
+}
+
+#[test]
+fn ledg_10_a_pin_that_a_power_cut_tore_is_never_read() {
+    const REFUSED: i32 = 125;
+    let mut mount = Mount::ext4(64);
+    let home = with_input(Home::at(BIN, mount.path().join("home")));
+    for path in [home.join("source.txt"), home.path().to_owned()] {
+        File::open(path).and_then(|it| it.sync_all()).unwrap();
+    }
+    let case = Case::new(&home, FILE_NEW, "t");
+    let running = case.crashing("after-open-run=stop").spawn(case.publishing());
+    freeze::wait_for("the run is recorded", || freeze::state(running.pid()) == Some('T'));
+    cut(&mut mount, || drop(running.kill()));
+    // The task itself checks what it reads: a torn copy would give the task's own code.
+    let output = home.run(case.plain());
+    if output.code != Some(0) {
+        output.expect_code(REFUSED).says("--rerun").says("Nothing was published.");
+        let mut rerun = case.plain();
+        rerun.insert(2, "--rerun".to_owned());
+        home.run(rerun).success();
+    }
+    let shown = case.shown();
+    let (state, generation) = case.records().state("t");
+    assert_eq!(state, "published");
+    assert_eq!(case.records().published("t", generation), [shown.unwrap()]);
 }
 
 /// The points at which something else is on the disk than at the point before.

@@ -149,9 +149,9 @@ impl<'h> Case<'h> {
     }
 
     /// One ordinary call, then the end that must be.
-    pub(crate) fn recovers(self, context: &str) {
+    pub(crate) fn recovers(&self, context: &str) {
         self.repeat(context);
-        check_ends(self.home, &[(&self, context.to_owned())]);
+        check_ends(self.home, &[(self, context.to_owned())]);
     }
 
     /// The replaced publication is kept, whole.
