@@ -76,6 +76,40 @@ fn kill_before_every_call(shape: Shape) {
 }
 
 #[test]
+fn a_gc_killed_before_any_removal_leaves_the_rest_to_the_next_one() {
+    const REMOVALS: [&str; 3] = ["unlink", "unlinkat", "rmdir"];
+    let memory = Mount::tmpfs(64);
+    let home = with_input(Home::at(BIN, memory.path().join("home")));
+    let dead = |task: String| {
+        let case = Case::new(&home, BOTH_REPLACED, task);
+        case.crashing("before-commit=kill").run(case.publishing()).expect_signal(SIGKILL);
+        // The next attempt fences the dead one, whose staging is of no use from now on.
+        case.repeat("a dead attempt");
+        case
+    };
+    let counted = dead("counted".to_owned());
+    let trace = trace(&home.refrain().command(["gc"]), &REMOVALS);
+    trace.output.clone().success();
+    let points: Vec<_> = trace
+        .count(&REMOVALS)
+        .into_iter()
+        .flat_map(|(call, count)| (1..=count).map(move |n| (call.clone(), n)))
+        .collect();
+    assert!(points.len() >= 4, "gc removes two stagings: {points:?}");
+    let mut cases = vec![(counted, "not killed".to_owned())];
+    for (call, n) in points {
+        let case = dead(format!("{call}{n}"));
+        let watch = case.watch();
+        let context = format!("{call}:signal=SIGKILL:when={n}");
+        inject(&home.refrain().command(["gc"]), &context).expect_signal(SIGKILL);
+        end_all(watch, &context);
+        cases.push((case, context));
+        let all: Vec<_> = cases.iter().map(|(case, context)| (case, context.clone())).collect();
+        check_ends(&home, &all);
+    }
+}
+
+#[test]
 fn proc_04_a_new_file_survives_a_kill_before_every_call() {
     kill_before_every_call(FILE_NEW);
 }
