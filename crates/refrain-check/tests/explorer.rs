@@ -67,7 +67,7 @@ fn one_slot() {
 #[test]
 fn two_slots() {
     let report = holds(both_continue("2 slots, A and B continue", TWO).budget(0, 1, 1));
-    reached(&report, &[Probe::Decided, Probe::RolledForward]);
+    reached(&report, &[Probe::Decided, Probe::Pending, Probe::RolledForward]);
     holds(second_reruns("2 slots, A continues, B reruns", TWO).budget(1, 1, 0));
     let untested = second_reruns("2 slots, the sink cannot test the claim", TWO).budget(0, 1, 0);
     holds(untested.claim_untested());

@@ -3,16 +3,20 @@
 use crate::args::BackfillArgs;
 use crate::context::Context;
 use crate::output::{self, Loudness};
-use crate::run::repeat;
 use crate::signals;
-use refrain::core::{Interval, Partition, PartitionScheme, Window};
-use refrain::process::{Event, EventReceiver, channel};
+use refrain::core::{Interval, Outcome, Partition, PartitionScheme, Window};
+use refrain::process::{Again, Event, EventReceiver, pass_on};
 use refrain::report::exit_code;
 use refrain::why::Would;
-use refrain::{Boundary, Conclusion, Error, Options, Result, Stdout, Task};
-use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use refrain::{Boundary, Error, Result, Task};
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often a waiting backfill looks whether its workers are done.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// Runs every date; returns the exit code of the first that failed.
 pub(crate) fn backfill(context: &Context, args: &BackfillArgs) -> Result<u8> {
@@ -23,22 +27,36 @@ pub(crate) fn backfill(context: &Context, args: &BackfillArgs) -> Result<u8> {
         return dry_run(&boundary, &task, intervals);
     }
     let (_, events) = signals::listen()?;
-    let options = Options { repeat: repeat(&args.repeat), ..Options::default() };
     let work = Work {
-        boundary: &boundary,
-        task: &task,
-        options: &options,
-        loudness: context.loudness,
+        arguments: arguments(&boundary, context, args),
         waiting: Mutex::new(intervals.into()),
         tally: Mutex::new(Tally::default()),
         stopped: AtomicBool::new(false),
-        running: Mutex::new(Vec::new()),
+        running: Mutex::new(BTreeSet::new()),
     };
     work.run(args.jobs, &events);
-    let tally = work.tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let left = work.waiting.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).len();
+    let left = lock(&work.waiting).len();
+    let tally = lock(&work.tally);
     tally.print(&task, args, left, context.loudness);
     Ok(tally.exit_code)
+}
+
+/// What every start of `refrain run` is given, but for the date.
+fn arguments(boundary: &Boundary, context: &Context, args: &BackfillArgs) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["--home".into(), boundary.home().directory.clone().into()];
+    match context.loudness {
+        Loudness::Normal => {}
+        Loudness::Notes => arguments.push("-q".into()),
+        Loudness::Errors => arguments.push("-qq".into()),
+    }
+    arguments.extend(["run".into(), args.task.clone().into(), "--report".into(), "-".into()]);
+    if args.repeat.rerun {
+        arguments.push("--rerun".into());
+    }
+    if args.repeat.if_changed {
+        arguments.push("--if-changed".into());
+    }
+    arguments
 }
 
 /// The intervals of a range, both ends included.
@@ -77,35 +95,37 @@ struct Tally {
     exit_code: u8,
 }
 
-struct Work<'a> {
-    boundary: &'a Boundary,
-    task: &'a Task,
-    options: &'a Options,
-    loudness: Loudness,
+/// The dates and who works on them. Each date is a process of its own, so that each can answer for what its command
+/// left behind, however many run side by side.
+struct Work {
+    arguments: Vec<OsString>,
     waiting: Mutex<VecDeque<Interval>>,
     tally: Mutex<Tally>,
     stopped: AtomicBool,
-    running: Mutex<Vec<refrain::process::EventSender>>,
+    running: Mutex<BTreeSet<u32>>,
 }
 
-impl Work<'_> {
+/// A worker that panicked has printed why; what it counted so far stands.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Work {
     /// Workers take dates until none is left; a signal ends the running commands and takes no further date.
     fn run(&self, jobs: u16, events: &EventReceiver) {
-        let done = AtomicBool::new(false);
+        let working = AtomicU16::new(jobs);
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| self.take_turns())).collect();
-            scope.spawn(|| {
-                for worker in workers {
-                    // A worker's panic was printed where it happened; its date counts as not done.
-                    drop(worker.join());
-                }
-                done.store(true, Ordering::SeqCst);
-            });
-            while !done.load(Ordering::SeqCst) {
-                if let Some(Event::Signal(signal)) = events.next_within(std::time::Duration::from_millis(50)) {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    self.take_turns();
+                    working.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+            while working.load(Ordering::SeqCst) > 0 {
+                if let Some(Event::Signal(signal)) = events.next_within(GLANCE) {
                     self.stopped.store(true, Ordering::SeqCst);
-                    for running in self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner).iter() {
-                        running.send(Event::Signal(signal));
+                    for pid in lock(&self.running).iter() {
+                        pass_on(*pid, signal);
                     }
                 }
             }
@@ -114,35 +134,46 @@ impl Work<'_> {
 
     fn take_turns(&self) {
         while !self.stopped.load(Ordering::SeqCst) {
-            let next = self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front();
+            let next = lock(&self.waiting).pop_front();
             let Some(interval) = next else { return };
-            self.one(interval);
-        }
-    }
-
-    fn one(&self, interval: Interval) {
-        let partition = Partition::of(interval);
-        let (sender, receiver) = channel();
-        self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(sender.clone());
-        let ended = self.boundary.run(self.task, &partition, self.options, Stdout::Inherit, (sender, receiver));
-        let mut tally = self.tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match ended {
-            Ok(conclusion) => tally.add(&partition.key, &conclusion, self.loudness),
-            Err(error) => {
-                output::failure(&error, Window::NothingPublished);
-                tally.fail(&partition.key, exit_code::FAILED);
+            match self.one(&interval.key) {
+                Ok((outcome, code)) => lock(&self.tally).add(&interval.key, outcome, code),
+                Err(error) => {
+                    output::failure(&error, Window::NothingPublished);
+                    lock(&self.tally).fail(&interval.key, exit_code::FAILED);
+                }
             }
         }
     }
+
+    /// One `refrain run`; its report tells the outcome, its exit code whose it was.
+    fn one(&self, key: &str) -> Result<(Option<Outcome>, u8)> {
+        let failed = |error| Error::io(format!("cannot run `{key}`"), error);
+        let run = Again::start(self.arguments.iter().map(OsString::as_os_str).chain(["--date".as_ref(), key.as_ref()]))
+            .map_err(failed)?;
+        let pid = run.pid();
+        lock(&self.running).insert(pid);
+        let ended = run.wait();
+        lock(&self.running).remove(&pid);
+        let (status, report) = ended.map_err(failed)?;
+        let outcome = serde_json::from_slice::<Reported>(&report).ok().map(|report| report.outcome);
+        let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILED);
+        Ok((outcome, code))
+    }
+}
+
+/// What a backfill reads of a report.
+#[derive(serde::Deserialize)]
+struct Reported {
+    outcome: Outcome,
 }
 
 impl Tally {
-    fn add(&mut self, key: &str, conclusion: &Conclusion, loudness: Loudness) {
-        output::conclusion(conclusion, loudness);
-        match conclusion.report.outcome {
-            refrain::core::Outcome::Published => self.published += 1,
-            refrain::core::Outcome::AlreadyPublished => self.already += 1,
-            _ => self.fail(key, conclusion.report.exit_code),
+    fn add(&mut self, key: &str, outcome: Option<Outcome>, code: u8) {
+        match outcome {
+            Some(Outcome::Published) => self.published += 1,
+            Some(Outcome::AlreadyPublished) => self.already += 1,
+            _ => self.fail(key, code),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::args::{GcArgs, RecoverArgs, RollbackArgs, StoreCommand};
 use crate::context::Context;
 use crate::output::{self, Loudness};
-use refrain::core::{Generation, Window};
+use refrain::core::Generation;
 use refrain::recover::Finding;
 use refrain::report::{exit_code, outcome_of};
 use refrain::{Boundary, Error, Home, Outside, Result, store};
@@ -53,9 +53,9 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
                 output::say(&format!("{}: still being run by {who}", one.key));
                 continue;
             }
-            Finding::Failed(error) => {
+            Finding::Failed(error, window) => {
                 output::say(&format!("{}: cannot be settled", one.key));
-                output::failure(error, Window::Unknown);
+                output::failure(error, *window);
                 code = code.max(outcome_of(error.kind).1);
                 continue;
             }

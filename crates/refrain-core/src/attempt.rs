@@ -54,6 +54,9 @@ impl CommitStep {
 pub enum Goal {
     /// Publish the run.
     Publish,
+    /// Publish the run, and give up an earlier decided run that cannot be rolled forward because its sealed data is
+    /// lost: a person said that the publication shall be replaced.
+    Replace,
     /// Fence earlier attempts and roll forward what was decided; execute nothing (recovery).
     Settle,
 }
@@ -67,6 +70,9 @@ pub enum Answer {
     AlreadyPublished(Box<Publication>),
     /// Published at the anchor; a later attempt finishes the other slots.
     Decided,
+    /// The run was decided by an attempt before, which published this at the anchor; another slot is still behind, and
+    /// what this attempt tried about it failed.
+    Pending(Box<Publication>),
     /// A later generation stands at the anchor.
     Superseded,
     /// Nothing of this attempt is or will be published.
@@ -308,11 +314,18 @@ impl Attempt {
     /// that appeared, or sealed data that is gone. Not for a failure that follows a lost answer to the same
     /// request: the request that was not answered may still land (5.11, 9.6), so that is [`gave_up`](Self::gave_up).
     pub fn commit_failed(&mut self) {
-        self.finish(if self.anchor_landed { Answer::Decided } else { Answer::NotPublished(Cause::Failed) });
+        let answer = self.standing().unwrap_or(Answer::NotPublished(Cause::Failed));
+        self.finish(answer);
     }
 
-    /// 5.5: the sealed data to roll forward is gone.
+    /// 5.5: the sealed data to roll forward is gone. Only an attempt that was told to replace the publication goes on:
+    /// no other can heal the slots.
     pub fn data_lost(&mut self, slot: &SlotAddress) {
+        let rolling = matches!(self.phase, Phase::RollingForward);
+        if self.goal == Goal::Replace && rolling && self.standing().is_none() {
+            self.phase = Phase::Executing;
+            return;
+        }
         self.finish(if self.anchor_landed {
             Answer::Decided // 5.11: no denial after the anchor
         } else {
@@ -355,13 +368,12 @@ impl Attempt {
 
     /// A step failed and will not be repeated by this attempt: the task, a guard, the store or a sink.
     pub fn failed(&mut self) {
-        self.finish(if self.anchor_landed {
-            Answer::Decided
-        } else if self.anchor_sent {
+        let answer = self.standing().unwrap_or(if self.anchor_sent {
             Answer::Unknown(Doubt::AnswerLost)
         } else {
             Answer::NotPublished(Cause::Failed)
         });
+        self.finish(answer);
     }
 
     /// 5.10: the store was told, or could not be: bookkeeping changes no answer.
@@ -398,7 +410,7 @@ impl Attempt {
             }
         }
         match self.goal {
-            Goal::Publish => self.phase = Phase::Opening,
+            Goal::Publish | Goal::Replace => self.phase = Phase::Opening,
             Goal::Settle => {
                 self.phase = Phase::RollingForward;
                 self.settle_roll_forward();
@@ -502,6 +514,16 @@ impl Attempt {
             }
             _ => {}
         }
+    }
+
+    /// What a failure now leaves standing: what this attempt decided, or the run at hand as an attempt before decided
+    /// it. Nothing if neither is so.
+    fn standing(&self) -> Option<Answer> {
+        if self.anchor_landed {
+            return Some(Answer::Decided);
+        }
+        let decided = self.decided.as_ref().filter(|decided| decided.run.generation >= self.generation())?;
+        matches!(self.phase, Phase::RollingForward).then(|| Answer::Pending(decided.clone()))
     }
 
     fn generation(&self) -> Generation {

@@ -1,6 +1,6 @@
 //! What an input does: its version is recorded once per run, and every attempt reads exactly that.
 
-use crate::{PinnedInput, Result, RunId};
+use crate::{AttemptId, PinnedInput, Result};
 use std::fmt::Debug;
 
 /// Asks for a pin.
@@ -10,8 +10,8 @@ pub struct PinRequest {
     pub name: String,
     /// Where it is, filled in for the partition, in the input's own terms.
     pub location: String,
-    /// The run that will read it.
-    pub run: RunId,
+    /// The attempt that pins it, for its run.
+    pub owner: AttemptId,
     /// Whether to keep a copy, or only to verify that nothing changed.
     pub mode: PinMode,
 }
@@ -41,6 +41,6 @@ pub trait Input: Send + Sync + Debug {
     /// Makes sure that what the task read is what was pinned; an error of kind `guard` names what changed.
     fn verify(&self, pin: &PinnedInput) -> Result<()>;
 
-    /// Forgets what was kept for a run that needs it no more.
-    fn release(&self, run: RunId) -> Result<()>;
+    /// Forgets what an attempt kept, once no run needs it.
+    fn release(&self, owner: AttemptId) -> Result<()>;
 }

@@ -86,6 +86,8 @@ pub struct RunProposal {
     pub inputs: Vec<PinnedInput>,
     /// L(run), the anchor first.
     pub outputs: Vec<OutputSlot>,
+    /// The version that is to be published again, for a run that executes nothing.
+    pub restores: Option<Generation>,
 }
 
 /// Answer of [`KeyRecord::open_run`].
@@ -182,6 +184,7 @@ impl KeyRecord {
             run_id: proposal.run_id,
             inputs: proposal.inputs.clone(),
             outputs: proposal.outputs.clone(),
+            restores: proposal.restores,
         };
         self.run = Some(run.clone());
         Ok(OpenRun::Run(run))

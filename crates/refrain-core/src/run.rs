@@ -57,6 +57,9 @@ pub struct RunRecord {
     pub inputs: Vec<PinnedInput>,
     /// L(run): the anchor first.
     pub outputs: Vec<OutputSlot>,
+    /// The version that is to be published again, for a run that executes nothing (a rollback).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restores: Option<Generation>,
 }
 
 impl RunRecord {

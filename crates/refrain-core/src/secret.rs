@@ -35,7 +35,9 @@ pub fn without_password(text: &str) -> String {
 
 /// Whether what follows the colon is no port: then it is the beginning of a password that somebody did not escape.
 fn has_no_port(authority: &str) -> bool {
-    authority.split_once(':').is_some_and(|(_, port)| port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()))
+    authority
+        .split_once(':')
+        .is_some_and(|(_, port)| port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]

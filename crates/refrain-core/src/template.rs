@@ -189,7 +189,9 @@ impl FromStr for Template {
 }
 
 fn parse_pieces(text: &str) -> Result<Vec<Piece>> {
-    let bad = |reason: &str| Error::invalid(format!("the location `{}` is malformed: {reason}", without_password(text).escape_debug()));
+    let bad = |reason: &str| {
+        Error::invalid(format!("the location `{}` is malformed: {reason}", without_password(text).escape_debug()))
+    };
     if text.chars().any(char::is_control) {
         return Err(bad("it has a control character"));
     }

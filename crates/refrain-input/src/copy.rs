@@ -21,7 +21,8 @@ pub(crate) fn copy_path(from: &Path, to: &Path) -> Result<()> {
         let target = to.join(entry.path().strip_prefix(from).unwrap_or(entry.path()));
         let kind = entry.file_type();
         if kind.is_dir() || (entry.depth() == 0 && kind.is_symlink()) {
-            fs::create_dir_all(&target).map_err(|error| failed(&target, error))?;
+            // Not `create_dir_all`: a copy whose parent vanished must fail, not go on with a part.
+            fs::create_dir(&target).map_err(|error| failed(&target, error))?;
         } else if kind.is_symlink() {
             let link = fs::read_link(entry.path()).map_err(|error| failed(entry.path(), error))?;
             symlink(link, &target).map_err(|error| failed(&target, error))?;

@@ -10,4 +10,4 @@ mod digest;
 mod local;
 
 pub use digest::digest_path;
-pub use local::LocalInput;
+pub use local::{LocalInput, PINS, owner_of};

@@ -2,10 +2,20 @@
 
 use crate::copy::copy_path;
 use crate::digest::digest_path;
-use refrain_core::{Error, Input, PinMode, PinRequest, PinnedInput, Result, RunId};
+use refrain_core::{AttemptId, Error, Input, PinMode, PinRequest, PinnedInput, Result};
 use std::fs;
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
+
+/// The directory of the copies, in the state directory; one directory per attempt that made some.
+pub const PINS: &str = "pins";
+
+/// The attempt whose copy a run reads; nothing for an input that is not copied.
+pub fn owner_of(pin: &PinnedInput) -> Option<AttemptId> {
+    let mut parts = Path::new(pin.snapshot.as_deref()?).iter();
+    parts.next().filter(|first| *first == PINS)?;
+    parts.next()?.to_str()?.parse().ok()
+}
 
 /// Pins files and directories below a state directory.
 ///
@@ -23,8 +33,8 @@ impl LocalInput {
         Self { state: state.into() }
     }
 
-    fn run_directory(&self, run: RunId) -> PathBuf {
-        self.state.join("pins").join(run.to_string())
+    fn directory_of(&self, owner: AttemptId) -> PathBuf {
+        self.state.join(PINS).join(owner.to_string())
     }
 }
 
@@ -39,7 +49,7 @@ impl Input for LocalInput {
             PinMode::Verify => (source.to_owned(), None),
             PinMode::Copy => {
                 let name = source.file_name().unwrap_or_else(|| "input".as_ref());
-                let directory = self.run_directory(request.run).join(&request.name);
+                let directory = self.directory_of(request.owner).join(&request.name);
                 let copy = directory.join(name);
                 if !source.exists() {
                     return Err(Error::invalid(format!("the input `{}` does not exist", source.display())));
@@ -97,8 +107,8 @@ impl Input for LocalInput {
             .hint("repeat the command with `--rerun`, or pin a copy of the input instead of verifying it"))
     }
 
-    fn release(&self, run: RunId) -> Result<()> {
-        let directory = self.run_directory(run);
+    fn release(&self, owner: AttemptId) -> Result<()> {
+        let directory = self.directory_of(owner);
         match fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != NotFound => {
                 Err(Error::io(format!("cannot remove `{}`", directory.display()), error))
@@ -114,7 +124,7 @@ mod tests {
 
     fn request(name: &str, source: &Path, mode: PinMode) -> PinRequest {
         let location = source.to_str().unwrap().to_owned();
-        PinRequest { name: name.to_owned(), location, run: RunId::from_uuid(uuid::Uuid::from_u128(7)), mode }
+        PinRequest { name: name.to_owned(), location, owner: AttemptId::from_uuid(uuid::Uuid::from_u128(7)), mode }
     }
 
     #[test]

@@ -161,11 +161,22 @@ impl Boundary {
             Peek::Ended(conclusion) => return Ok(Err(conclusion)),
             Peek::Go { want, notes } => (want, notes),
         };
-        let mut driver = Driver::new(self, plan, options.clone(), Goal::Publish, want, watch);
+        let goal = if options.repeat == Repeat::Always { Goal::Replace } else { Goal::Publish };
+        let mut driver = Driver::new(self, plan, options.clone(), goal, want, watch);
         driver.notes = notes;
-        Ok(match driver.drive(&sender, &receiver) {
-            Pause::End => Err(Box::new(driver.into_conclusion())),
-            Pause::Execute(run) => Work::open(driver, run, sender, receiver),
+        let run = match driver.drive(&sender, &receiver) {
+            Pause::End => return Ok(Err(Box::new(driver.into_conclusion()))),
+            Pause::Execute(run) => run,
+        };
+        if let Some(version) = run.restores {
+            driver
+                .notes
+                .push(format!("finishing a rollback to version {version} that was begun; the command is not run"));
+        }
+        let restores = run.restores.is_some();
+        Ok(match Work::open(driver, run, sender, receiver) {
+            Ok(work) if restores => Err(Box::new(work.restore())),
+            opened => opened,
         })
     }
 

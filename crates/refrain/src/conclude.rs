@@ -32,12 +32,14 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
         Some(error) => report.fail(error),
     }
     match answer {
-        Answer::Published | Answer::Decided => report.window = Window::Published,
+        Answer::Published | Answer::Decided | Answer::Pending(_) => report.window = Window::Published,
         Answer::Unknown(_) => report.window = Window::Unknown,
         _ => {}
     }
     match answer {
-        Answer::Decided => (report.outcome, report.exit_code) = (Outcome::Decided, exit_code::DECIDED),
+        Answer::Decided | Answer::Pending(_) => {
+            (report.outcome, report.exit_code) = (Outcome::Decided, exit_code::DECIDED);
+        }
         Answer::Superseded => report.outcome = Outcome::Superseded,
         Answer::Unknown(_) => (report.outcome, report.exit_code) = (Outcome::Unknown, exit_code::UNKNOWN),
         _ => {}
@@ -45,9 +47,11 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     if let Some(code) = code {
         report.exit_code = code;
     }
-    if matches!(report.window, Window::Published | Window::Unknown)
-        && let Some(publication) = &driver.sealed
-    {
+    let stands = match answer {
+        Answer::Pending(publication) => Some(publication.as_ref()),
+        _ => driver.sealed.as_ref().filter(|_| report.window != Window::NothingPublished),
+    };
+    if let Some(publication) = stands {
         let boundary = driver.boundary;
         report.show(publication, |data| boundary.locate(&data.slot));
     }
@@ -81,12 +85,12 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
     let failed = |fallback: &str| failure_or(failure, fallback);
     Some(match answer {
         Answer::Published | Answer::AlreadyPublished(_) => return None,
-        Answer::Decided => Error::new(
-            ErrorKind::Unavailable,
-            format!("`{key}` is published at its first output, and another output is still to follow"),
-        )
-        .hint(format!("to finish it: {}", again()))
-        .because(failed("the attempt stopped in between")),
+        Answer::Decided | Answer::Pending(_) => {
+            let cause = failed("the attempt stopped in between");
+            let hint = cause.hint.clone().unwrap_or_else(|| format!("to finish it: {}", again()));
+            let message = format!("`{key}` is published at its first output, and another output is still to follow");
+            Error::new(ErrorKind::Unavailable, message).hint(hint).because(cause)
+        }
         Answer::Superseded => {
             Error::new(ErrorKind::Conflict, format!("a later generation of `{key}` was published meanwhile"))
                 .hint(format!("to see it: refrain log {}{}", key.task, partition_flag(&driver.plan)))

@@ -12,8 +12,8 @@ use crate::report::{Conclusion, Report};
 use crate::settle;
 use refrain_core::{
     Acquired, Action, Adopt, Attempt, AttemptId, CommitAnswer, CommitOptions, CommitStep, CrashPoint, Error, ErrorKind,
-    Goal, Head, Input, Lease, LeaseRequest, OpenRun, OutputSlot, PinRequest, Publication, Refusal, Result, RunProposal,
-    RunRecord, SlotAddress, Token, Want,
+    Generation, Goal, Head, Input, Lease, LeaseRequest, OpenRun, OutputSlot, PinRequest, Publication, Refusal, Result,
+    RunProposal, RunRecord, SlotAddress, Token, Want,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub(crate) struct Driver<'b> {
     pub(crate) sealed: Option<Publication>,
     pub(crate) watch: Stopwatch,
     want: Want,
+    /// The version that a run opened by this attempt would publish again.
+    restores: Option<Generation>,
     /// Whether the ends of earlier attempts were recorded.
     settled: bool,
     heartbeat: Option<Heartbeat>,
@@ -101,6 +103,7 @@ impl<'b> Driver<'b> {
             sealed: None,
             watch,
             want,
+            restores: None,
             settled: false,
             heartbeat: None,
             conclusion: None,
@@ -141,6 +144,11 @@ impl<'b> Driver<'b> {
                 self.machine.failed();
             }
         }
+    }
+
+    /// The run to open executes nothing: it publishes a kept version again.
+    pub(crate) fn restore(&mut self, version: Generation) {
+        self.restores = Some(version);
     }
 
     /// The end, once [`drive`](Self::drive) returned [`Pause::End`].
@@ -344,7 +352,7 @@ impl<'b> Driver<'b> {
             let request = PinRequest {
                 name: input.spec.name.clone(),
                 location: input.location.clone(),
-                run: run_id,
+                owner: self.id,
                 mode: input.spec.mode,
             };
             let pin = self
@@ -354,7 +362,7 @@ impl<'b> Driver<'b> {
                 .map_err(|error| error.within(format!("input `{}` of `{}`", input.spec.name, self.plan.key)))?;
             inputs.push(pin);
         }
-        Ok(RunProposal { run_id, inputs, outputs })
+        Ok(RunProposal { run_id, inputs, outputs, restores: self.restores })
     }
 
     /// 5.5, 5.9: sends the commit, and the identical commit again while its answer is lost (4.5).

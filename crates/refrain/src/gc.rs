@@ -3,10 +3,12 @@
 
 use crate::boundary::Boundary;
 use refrain_core::{
-    Generation, Head, Input, Keep, Key, Result, RunId, SlotAddress, Staged, StagingId, Staleness, StoreIdentity,
-    staleness,
+    AttemptFilter, AttemptId, Generation, Head, Input, Keep, Key, Result, RunRecord, SlotAddress, Staged, StagingId,
+    Staleness, StoreIdentity, staleness,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use refrain_input::{PINS, owner_of};
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 
 /// How many attempts of a key the log keeps, and how many rows one transaction removes.
@@ -28,6 +30,13 @@ pub struct Collected {
     pub kept: Vec<String>,
 }
 
+impl Collected {
+    /// One thing that cannot be removed must not keep the others.
+    fn keep(&mut self, place: &str, why: impl Display) {
+        self.kept.push(format!("{place}: {why}"));
+    }
+}
+
 impl Boundary {
     /// Collects; with `dry_run` it only says what it would.
     ///
@@ -37,7 +46,7 @@ impl Boundary {
     pub fn collect(&self, dry_run: bool) -> Result<Collected> {
         let mut collected = Collected::default();
         self.collect_staging(dry_run, &mut collected)?;
-        self.collect_pins(dry_run, &mut collected)?;
+        self.collect_pins(dry_run, &mut collected);
         self.collect_versions(dry_run, &mut collected)?;
         if !dry_run {
             collected.attempts = self.store.compact_attempts(ATTEMPTS_KEPT, BATCH)?;
@@ -50,19 +59,22 @@ impl Boundary {
         for sink in self.sinks.all() {
             for staged in sink.staged()? {
                 let Some((_, id)) = &staged.owner else {
-                    collected
-                        .kept
-                        .push(format!("{}: bears no readable name; remove it by hand if you know it", staged.place));
+                    collected.keep(&staged.place, "bears no readable name; remove it by hand if you know it");
                     continue;
                 };
-                if !self.is_stale(&staged, id, &store)? {
-                    collected.kept.push(format!("{}: attempt {} may still need it", staged.place, id.holder.attempt));
-                    continue;
+                let removed = match self.is_stale(&staged, id, &store) {
+                    Ok(false) => {
+                        collected.keep(&staged.place, format!("attempt {} may still need it", id.holder.attempt));
+                        continue;
+                    }
+                    Ok(true) if dry_run => Ok(()),
+                    Ok(true) => sink.discard(&staged),
+                    Err(error) => Err(error),
+                };
+                match removed {
+                    Ok(()) => collected.staging.push(staged.place.clone()),
+                    Err(error) => collected.keep(&staged.place, error),
                 }
-                if !dry_run {
-                    sink.discard(&staged)?;
-                }
-                collected.staging.push(staged.place.clone());
             }
         }
         Ok(())
@@ -78,41 +90,52 @@ impl Boundary {
         Ok(stale != Staleness::Needed)
     }
 
-    /// Pins are needed by the current run of a key while it is not published.
-    fn collect_pins(&self, dry_run: bool, collected: &mut Collected) -> Result<()> {
-        let directory = self.home.state().join("pins");
-        let Ok(entries) = fs::read_dir(&directory) else { return Ok(()) };
-        let found: BTreeSet<RunId> =
+    /// Copies of inputs are needed while the attempt that made them works, and while an unpublished run reads them.
+    fn collect_pins(&self, dry_run: bool, collected: &mut Collected) {
+        let directory = self.home.state().join(PINS);
+        let Ok(entries) = fs::read_dir(&directory) else { return };
+        // The directory is listed first: whoever made a copy that is in the list is known to the store by now.
+        let owners: Vec<AttemptId> =
             entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        if found.is_empty() {
-            return Ok(());
-        }
-        let mut needed: BTreeSet<RunId> = BTreeSet::new();
-        self.store.for_each_key(None, &mut |summary| {
-            if let Some(run) = summary.run.filter(|run| found.contains(run))
-                && !self.is_published(&summary.key, run)?
-            {
-                needed.insert(run);
+        for owner in owners {
+            let place = directory.join(owner.to_string()).display().to_string();
+            let removed = match self.needs_pins(owner) {
+                Ok(Some(why)) => {
+                    collected.keep(&place, why);
+                    continue;
+                }
+                Ok(None) if dry_run => Ok(()),
+                Ok(None) => self.inputs.release(owner),
+                Err(error) => Err(error),
+            };
+            match removed {
+                Ok(()) => collected.pins.push(place),
+                Err(error) => collected.keep(&place, error),
             }
-            Ok(())
-        })?;
-        for run in found.difference(&needed) {
-            if !dry_run {
-                self.inputs.release(*run)?;
-            }
-            collected.pins.push(directory.join(run.to_string()).display().to_string());
         }
-        Ok(())
     }
 
-    fn is_published(&self, key: &Key, run: RunId) -> Result<bool> {
-        let Some(current) = self.store.key(key)?.and_then(|state| state.run).filter(|current| current.run_id == run)
-        else {
-            return Ok(true);
+    /// Why the copies of an attempt must stay; nothing if they may go.
+    fn needs_pins(&self, owner: AttemptId) -> Result<Option<String>> {
+        let filter = AttemptFilter { id_prefix: Some(owner.to_string()), limit: Some(1), ..AttemptFilter::default() };
+        let Some(record) = self.store.attempts(&filter)?.into_iter().next() else {
+            return Ok(Some("belongs to an attempt that this state store does not know".to_owned()));
         };
-        let Some(anchor) = current.anchor() else { return Ok(true) };
+        if !record.ending.is_some_and(|ending| ending.is_settled()) {
+            return Ok(Some(format!("attempt {owner} may still need it")));
+        }
+        // After the attempt's end: a run that it opened is in the store.
+        let Some(run) = self.store.key(&record.key)?.and_then(|state| state.run) else { return Ok(None) };
+        if !run.inputs.iter().any(|pin| owner_of(pin) == Some(owner)) || self.is_published(&run)? {
+            return Ok(None);
+        }
+        Ok(Some(format!("generation {} of `{}` reads it and is not published yet", run.generation, record.key)))
+    }
+
+    fn is_published(&self, run: &RunRecord) -> Result<bool> {
+        let Some(anchor) = run.anchor() else { return Ok(true) };
         let head = self.sinks.of(anchor)?.read(anchor)?;
-        Ok(head.is_some_and(|head| head.publication.is_some() && head.generation() >= current.generation))
+        Ok(head.is_some_and(|head| head.publication.is_some() && head.generation() >= run.generation))
     }
 
     fn collect_versions(&self, dry_run: bool, collected: &mut Collected) -> Result<()> {
@@ -124,8 +147,9 @@ impl Boundary {
             let Some(run) = self.store.key(&summary.key)?.and_then(|state| state.run) else { return Ok(()) };
             let keep = self.keep_of(&summary.key);
             for slot in run.slots() {
-                for version in self.sinks.of(slot)?.trim(slot, &keep, now, dry_run)? {
-                    collected.versions.extend(version.locations);
+                match self.sinks.of(slot).and_then(|sink| sink.trim(slot, &keep, now, dry_run)) {
+                    Ok(trimmed) => collected.versions.extend(trimmed.into_iter().flat_map(|version| version.locations)),
+                    Err(error) => collected.keep(&self.locate(slot), error),
                 }
             }
             Ok(())

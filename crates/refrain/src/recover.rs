@@ -4,7 +4,7 @@ use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
 use crate::process::{Liveness, ProcessIdentity, channel, liveness};
-use refrain_core::{AttemptFilter, AttemptRecord, Error, Goal, Key, Outcome, Result, TaskName, Want};
+use refrain_core::{AttemptFilter, AttemptRecord, Error, Goal, Key, Outcome, Result, TaskName, Want, Window};
 use std::collections::BTreeSet;
 
 /// What became of one key.
@@ -25,8 +25,8 @@ pub enum Finding {
     NothingPublished,
     /// An attempt still works on it: nothing was touched.
     Running(String),
-    /// It could not be settled.
-    Failed(Error),
+    /// It could not be settled; the window tells what of it stands.
+    Failed(Error, Window),
 }
 
 impl Boundary {
@@ -47,7 +47,8 @@ impl Boundary {
         Ok(keys
             .into_iter()
             .map(|key| {
-                let finding = self.recover_key(&key).unwrap_or_else(Finding::Failed);
+                let finding =
+                    self.recover_key(&key).unwrap_or_else(|error| Finding::Failed(error, Window::NothingPublished));
                 Recovered { key, finding }
             })
             .collect())
@@ -71,7 +72,9 @@ impl Boundary {
         Ok(match (conclusion.report.outcome, conclusion.error) {
             (Outcome::Published | Outcome::AlreadyPublished, _) => Finding::Published,
             (_, None) => Finding::NothingPublished,
-            (_, Some(error)) => Finding::Failed(error),
+            // Somebody took the lease since the look at it.
+            (Outcome::Held | Outcome::Fenced, _) => Finding::Running("another attempt".to_owned()),
+            (_, Some(error)) => Finding::Failed(error, conclusion.report.window),
         })
     }
 

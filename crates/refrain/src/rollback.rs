@@ -9,7 +9,9 @@ use crate::plan::{Plan, PlannedOutput};
 use crate::process::channel;
 use crate::report::Conclusion;
 use crate::task::{OutputSpec, Task};
-use refrain_core::{Error, Fingerprint, Generation, Goal, Key, Partition, Publication, Result, RunRecord, Want};
+use refrain_core::{
+    Error, ErrorKind, Fingerprint, Generation, Goal, Key, Partition, Publication, Result, RunRecord, Want,
+};
 use std::collections::BTreeSet;
 
 impl Boundary {
@@ -30,25 +32,15 @@ impl Boundary {
         let current = state.and_then(|state| state.run).map_or(published.run.generation, |run| run.generation);
         let want = Want::Rerun { from: current.max(published.run.generation) };
         let mut driver = Driver::new(self, plan, Options::default(), Goal::Publish, want, Stopwatch::start());
+        driver.restore(to);
         let (sender, receiver) = channel();
-        let run = match driver.drive(&sender, &receiver) {
-            Pause::End => return Ok(driver.into_conclusion()),
-            Pause::Execute(run) => run,
-        };
-        let mut work = match Work::open(driver, run, sender, receiver) {
-            Ok(work) => work,
-            Err(conclusion) => return Ok(*conclusion),
-        };
-        work.driver.options.allow_empty = true;
-        work.made_from = Some(Fingerprint::builder().param(ROLLED_BACK_TO, to.to_string()).build());
-        for output in &work.outputs {
-            let slot = &output.staging.slot;
-            let restored = self.sinks.of(slot).and_then(|sink| sink.restore(slot, to, &output.staging));
-            if let Err(error) = restored {
-                return Ok(work.abandon(error.into()));
-            }
-        }
-        Ok(work.publish())
+        Ok(match driver.drive(&sender, &receiver) {
+            Pause::End => driver.into_conclusion(),
+            Pause::Execute(run) => match Work::open(driver, run, sender, receiver) {
+                Ok(work) => work.restore(),
+                Err(conclusion) => *conclusion,
+            },
+        })
     }
 
     fn choose_version(&self, key: &Key, published: &Publication, to: Option<Generation>) -> Result<Generation> {
@@ -102,6 +94,25 @@ impl Boundary {
             Some(run) => with_outputs(plan, &run),
             None => plan,
         })
+    }
+}
+
+impl Work<'_> {
+    /// Publishes the kept version that the run names; whoever continues the run after a crash does the same.
+    pub(crate) fn restore(mut self) -> Conclusion {
+        let Some(version) = self.run.restores else {
+            return self.abandon(Error::new(ErrorKind::Internal, "the run names no version to restore").into());
+        };
+        self.driver.options.allow_empty = true;
+        self.made_from = Some(Fingerprint::builder().param(ROLLED_BACK_TO, version.to_string()).build());
+        for output in &self.outputs {
+            let slot = &output.staging.slot;
+            let sink = self.driver.boundary.sinks.of(slot);
+            if let Err(error) = sink.and_then(|sink| sink.restore(slot, version, &output.staging)) {
+                return self.abandon(error.into());
+            }
+        }
+        self.publish()
     }
 }
 

@@ -4,9 +4,11 @@ use crate::boundary::Boundary;
 use crate::driver::Driver;
 use crate::report::exit_code;
 use refrain_core::{
-    Answer, AttemptFilter, AttemptRecord, Ending, Head, Holder, Input, Key, Outcome, Result, SlotAddress, Verdict, Window,
-    verdict,
+    Answer, AttemptFilter, AttemptId, AttemptRecord, Ending, Head, Holder, Input, Key, Outcome, Result, SlotAddress,
+    Verdict, Window, verdict,
 };
+use refrain_input::owner_of;
+use std::collections::BTreeSet;
 
 /// Records how earlier attempts of the key ended. That an attempt published is final at sight; that it did not is
 /// final only when this attempt's claims stand at every slot (5.12), and is left to the next one otherwise.
@@ -42,6 +44,7 @@ pub(crate) fn unsettled(boundary: &Boundary, key: &Key, limit: Option<u32>) -> R
 /// 5.12: what the heads that this attempt claimed say of another.
 fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
     let shown = driver.machine.heads().values().any(|head| head.shows(record.attempt));
+    let follows = shown && !shows_everywhere(driver, record.attempt);
     let judged = record.run.map(|run| {
         let at_its_anchor = |slot: &SlotAddress, head: &Head| {
             head.publication.as_ref().is_some_and(|publication| publication.run.anchor() == Some(slot))
@@ -51,6 +54,8 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
         verdict(record.attempt, run, record.generation.unwrap_or_default(), anchor)
     });
     let (outcome, window, code) = match judged {
+        // Another output is still to follow: not settled yet.
+        _ if follows => (Outcome::Decided, Window::Published, exit_code::DECIDED),
         _ if shown => (Outcome::Published, Window::Published, exit_code::PUBLISHED),
         Some(Verdict::Published) => (Outcome::Published, Window::Published, exit_code::PUBLISHED),
         Some(Verdict::Superseded) => (Outcome::Superseded, Window::NothingPublished, exit_code::FENCED),
@@ -66,6 +71,18 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
     }
 }
 
+/// Whether every slot of the attempt's run shows it, or a later generation.
+fn shows_everywhere(driver: &Driver<'_>, attempt: AttemptId) -> bool {
+    let heads = driver.machine.heads();
+    let publications = heads.values().filter_map(|head| head.publication.as_ref());
+    let Some(run) = publications.map(|p| (p.attempt, &p.run)).find(|(shown, _)| *shown == attempt).map(|(_, run)| run)
+    else {
+        return false;
+    };
+    run.slots()
+        .all(|slot| heads.get(slot).is_some_and(|head| head.shows(attempt) || head.generation() > run.generation))
+}
+
 /// Lets go what a published run needs no more. Best effort: `refrain gc` does the rest.
 pub(crate) fn clean_up(driver: &mut Driver<'_>, answer: &Answer) {
     if !matches!(answer, Answer::Published) {
@@ -73,8 +90,10 @@ pub(crate) fn clean_up(driver: &mut Driver<'_>, answer: &Answer) {
     }
     let Some(publication) = &driver.sealed else { return };
     let boundary = driver.boundary;
-    if let Err(error) = boundary.inputs.release(publication.run.run_id) {
-        tracing::warn!(%error, "pinned inputs could not be removed");
+    for owner in publication.run.inputs.iter().filter_map(owner_of).collect::<BTreeSet<_>>() {
+        if let Err(error) = boundary.inputs.release(owner) {
+            tracing::warn!(%error, "pinned inputs could not be removed");
+        }
     }
     for slot in publication.run.slots() {
         let trimmed =

@@ -249,6 +249,7 @@ impl Explorer {
                 (Note::AlreadyPublished, Probe::AlreadyPublished, !self.was_published(world, by))
             }
             Answer::Decided => (Note::Decided, Probe::Decided, !self.was_decided(world, process)),
+            Answer::Pending(by) => (Note::Pending, Probe::Pending, !was_decided_by(world, by)),
             Answer::Superseded => (Note::Superseded, Probe::Superseded, !self.was_superseded(world, process)),
             Answer::NotPublished(_) => (Note::NotPublished, Probe::NotPublished, false),
             Answer::Unknown(_) => (Note::Unknown, Probe::Unknown, false),
@@ -344,6 +345,11 @@ impl Explorer {
     }
 }
 
+fn was_decided_by(world: &World, by: &Publication) -> bool {
+    let anchor = anchor_of(by).map(|slot| world.slots[slot].ever);
+    anchor.is_some_and(|ever| members(ever).any(|process| names::attempt(process) == by.attempt))
+}
+
 fn anchor_of(publication: &Publication) -> Option<usize> {
     publication.run.anchor().map(|anchor| usize::from(names::slot_of(anchor)))
 }
@@ -353,6 +359,7 @@ fn kind(answer: &Answer) -> &'static str {
         Answer::Published => "published",
         Answer::AlreadyPublished(_) => "already published",
         Answer::Decided => "decided",
+        Answer::Pending(_) => "pending",
         Answer::Superseded => "superseded",
         Answer::NotPublished(_) => "not published",
         Answer::Unknown(_) => "unknown",

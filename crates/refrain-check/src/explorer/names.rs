@@ -97,7 +97,7 @@ pub(super) fn proposal(process: usize, generation: u64, slots: &[u8]) -> RunProp
         bytes: 0,
         snapshot: None,
     };
-    RunProposal { run_id: run(process, generation), inputs: vec![pin], outputs: outputs(slots) }
+    RunProposal { run_id: run(process, generation), inputs: vec![pin], outputs: outputs(slots), restores: None }
 }
 
 /// The only key.

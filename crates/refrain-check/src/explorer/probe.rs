@@ -30,6 +30,8 @@ probes! {
     AlreadyPublished = "already published",
     /// An attempt reported `Decided`.
     Decided = "decided",
+    /// An attempt reported `Pending`.
+    Pending = "pending",
     /// An attempt reported `Superseded`.
     Superseded = "superseded",
     /// An attempt reported `NotPublished`.

@@ -40,6 +40,7 @@ impl Attempt {
                 run_id: RunId::from_uuid(Uuid::from_u128(u128::from(generation) << 64)),
                 inputs: Vec::new(),
                 outputs: outputs.collect(),
+                restores: None,
             },
         }
     }

@@ -69,6 +69,7 @@ pub(super) fn proposal(number: u128) -> RunProposal {
             snapshot: None,
         }],
         outputs: vec![OutputSlot { name: "delays".to_owned(), slot: slot("delays") }],
+        restores: None,
     }
 }
 
@@ -78,8 +79,8 @@ pub(super) fn slot(name: &str) -> SlotAddress {
 
 /// A run as a sink's head shows it.
 pub(super) fn seen(generation: u64, number: u128) -> RunRecord {
-    let RunProposal { run_id, inputs, outputs } = proposal(number);
-    RunRecord { generation: refrain_core::Generation::new(generation), run_id, inputs, outputs }
+    let RunProposal { run_id, inputs, outputs, restores } = proposal(number);
+    RunRecord { generation: refrain_core::Generation::new(generation), run_id, inputs, outputs, restores }
 }
 
 /// The holder's run, opened with the proposal of this number if one is to be opened.

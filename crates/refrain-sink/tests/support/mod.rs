@@ -99,6 +99,7 @@ impl Home {
                 run_id: RunId::from_uuid(Uuid::from_u128(u128::from(generation))),
                 inputs: Vec::new(),
                 outputs,
+                restores: None,
             },
         }
     }

@@ -64,6 +64,7 @@ pub(crate) fn proposal(number: u128) -> RunProposal {
             name: "delays".to_owned(),
             slot: SlotAddress { sink: "file".to_owned(), location: "/data/delays/2025-03-24.csv".to_owned() },
         }],
+        restores: None,
     }
 }
 

@@ -21,6 +21,7 @@
 //! No signal handler is installed here: signals reach [`supervise`] through [`channel`]. `SIGCHLD` must not be ignored (some schedulers start
 //! programs so), else the kernel throws exit statuses away; the program registers any handler for it at its start.
 
+mod again;
 mod guard;
 mod identity;
 mod leftovers;
@@ -34,6 +35,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
+pub use again::{Again, pass_on};
 pub use identity::{Liveness, ProcessIdentity, liveness};
 pub use leftovers::{Leftover, Sweep, end_by_attempt, find_by_attempt};
 pub use own::{OwnEnd, signal_self};
