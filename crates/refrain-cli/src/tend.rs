@@ -48,6 +48,13 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     for one in recovered {
         let line = match &one.finding {
             Finding::Published => "published; whatever was still to follow is finished",
+            Finding::Standing(version) => {
+                output::say(&format!(
+                    "{}: nothing of the attempts was published, and nothing will be; version {version} stands",
+                    one.key
+                ));
+                continue;
+            }
             Finding::NothingPublished => "nothing of the attempts was published, and nothing will be",
             Finding::Running(who) => {
                 output::say(&format!("{}: still being run by {who}", one.key));

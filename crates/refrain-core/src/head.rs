@@ -114,8 +114,14 @@ pub fn decide_claim(head: Option<&Head>, request: &ClaimRequest) -> ClaimDecisio
             history: Vec::new(),
         });
     };
-    if head.owner != request.owner && !request.take_over {
-        return ClaimDecision::Refused(head.clone(), ClaimRefusal::Owner); // 2.4
+    if head.owner != request.owner {
+        // 2.4: a slot belongs to whoever published there; a key that only tried does not keep others away.
+        let free = head.publication.is_none() || request.take_over;
+        return if free {
+            ClaimDecision::Accept(taken_over(head, request))
+        } else {
+            ClaimDecision::Refused(head.clone(), ClaimRefusal::Owner)
+        };
     }
     let Some(standing) = &head.claim else {
         return ClaimDecision::Accept(claimed(head, request)); // 4.1a
@@ -134,6 +140,30 @@ pub fn decide_claim(head: Option<&Head>, request: &ClaimRequest) -> ClaimDecisio
         return ClaimDecision::Accept(claimed(head, request)); // 4.1d
     }
     ClaimDecision::Refused(head.clone(), ClaimRefusal::ForeignStore) // 4.1e
+}
+
+/// Tokens of two keys tell no order. The former owner's attempts are fenced by the new version; its run and its other
+/// slots are none of the new owner's.
+fn taken_over(head: &Head, request: &ClaimRequest) -> Head {
+    Head {
+        slot_id: head.slot_id,
+        version: request.fresh_version,
+        owner: request.owner.clone(),
+        claim: Some(Claim { holder: request.holder, slots: request.slots.clone() }),
+        publication: None,
+        history: history(head),
+    }
+}
+
+/// The former publications, with the one that is being replaced.
+fn history(head: &Head) -> Vec<Former> {
+    let mut history = head.history.clone();
+    if let Some(former) = &head.publication {
+        let (generation, run_id) = (former.run.generation, former.run.run_id);
+        history.insert(0, Former { generation, run_id, attempt: former.attempt });
+        history.truncate(HISTORY_LENGTH);
+    }
+    history
 }
 
 fn claimed(head: &Head, request: &ClaimRequest) -> Head {
@@ -189,19 +219,11 @@ pub fn decide_commit(head: Option<&Head>, request: &CommitRequest) -> CommitDeci
     }
     let own = request.publication.attempt == request.holder.attempt;
     let slots = if own { request.publication.run.slots().cloned().collect() } else { claim.slots.clone() };
-    let mut history = head.history.clone();
-    if let Some(former) = &head.publication {
-        history.insert(
-            0,
-            Former { generation: former.run.generation, run_id: former.run.run_id, attempt: former.attempt },
-        );
-        history.truncate(HISTORY_LENGTH);
-    }
     CommitDecision::Accept(Box::new(Head {
         version: request.fresh_version,
         claim: Some(Claim { holder: claim.holder, slots }),
         publication: Some(request.publication.clone()),
-        history,
+        history: history(head),
         ..head.clone()
     }))
 }

@@ -4,6 +4,7 @@ use refrain_core::{Error, Result};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use walkdir::WalkDir;
 
@@ -47,6 +48,26 @@ pub fn digest_path(path: &Path) -> Result<Digest> {
         bytes = feed(&mut hasher, path)?;
     }
     Ok(Digest { digest: format!("blake3:{}", hasher.finalize().to_hex()), bytes })
+}
+
+/// Digests what the system says of a file or of everything in a directory, without reading content: differs when
+/// something was written, added, removed or replaced in between. Nothing at the path is a state, too.
+///
+/// # Errors
+/// `internal` when a directory cannot be listed.
+pub fn stat_digest(path: &Path) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    if fs::symlink_metadata(path).is_ok() {
+        for entry in WalkDir::new(path).sort_by_file_name() {
+            let entry = entry.map_err(|error| Error::io(format!("cannot list `{}`", path.display()), error.into()))?;
+            let found = entry.metadata().map_err(|error| unreadable(entry.path(), error.into()))?;
+            frame(&mut hasher, entry.path().as_os_str().as_bytes());
+            let (inode, size) = (found.ino(), found.size());
+            let (written, changed) = ((found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec()));
+            frame(&mut hasher, format!("{inode} {size} {written:?} {changed:?}").as_bytes());
+        }
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// A length before each part, so that moving a byte from one part to the next changes the digest.

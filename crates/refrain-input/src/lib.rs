@@ -9,5 +9,5 @@ mod copy;
 mod digest;
 mod local;
 
-pub use digest::digest_path;
+pub use digest::{digest_path, stat_digest};
 pub use local::{LocalInput, PINS, owner_of};

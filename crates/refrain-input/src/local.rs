@@ -76,11 +76,7 @@ impl Input for LocalInput {
             Some(snapshot) => self.state.join(snapshot),
             None => PathBuf::from(&pin.location),
         };
-        let stands = match digest_path(&path) {
-            Ok(digest) => digest.digest == pin.version,
-            Err(error) if error.kind == refrain_core::ErrorKind::Invalid => false,
-            Err(error) => return Err(error),
-        };
+        let stands = has_version(&path, pin)? || (pin.snapshot.is_some() && copied_again(&path, pin)?);
         if !stands {
             return Err(Error::refused(format!(
                 "the pinned version of the input `{}` ({}) is gone: {} is not what the run started with",
@@ -118,6 +114,32 @@ impl Input for LocalInput {
     }
 }
 
+fn has_version(path: &Path, pin: &PinnedInput) -> Result<bool> {
+    match digest_path(path) {
+        Ok(digest) => Ok(digest.digest == pin.version),
+        Err(error) if error.kind == refrain_core::ErrorKind::Invalid => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A copy that a power cut tore is made again from the original, if that still is what was pinned.
+fn copied_again(copy: &Path, pin: &PinnedInput) -> Result<bool> {
+    let original = Path::new(&pin.location);
+    if !has_version(original, pin)? {
+        return Ok(false);
+    }
+    let failed = |error| Error::io(format!("cannot make the copy `{}` again", copy.display()), error);
+    match fs::symlink_metadata(copy) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(copy).map_err(failed)?,
+        Ok(_) => fs::remove_file(copy).map_err(failed)?,
+        Err(error) if error.kind() == NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    copy.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    copy_path(original, copy)?;
+    has_version(copy, pin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +171,10 @@ mod tests {
         let pin = input.pin(&request("tree", &source, PinMode::Copy)).unwrap();
         let copy = PathBuf::from(input.open(&pin).unwrap());
         fs::remove_file(copy.join("a/x")).unwrap();
+        assert_eq!(PathBuf::from(input.open(&pin).unwrap()), copy, "the original still is what was pinned");
+        assert_eq!(fs::read_to_string(copy.join("a/x")).unwrap(), "1");
+        fs::remove_file(copy.join("a/x")).unwrap();
+        fs::write(source.join("a/x"), "2").unwrap();
         let error = input.open(&pin).unwrap_err();
         assert_eq!(error.kind, refrain_core::ErrorKind::Refused);
         assert!(error.hint.unwrap().contains("--rerun"));

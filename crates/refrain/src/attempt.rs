@@ -2,6 +2,7 @@
 
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Failure, Pause};
+use crate::environment::variable_part;
 use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
@@ -227,14 +228,20 @@ impl<'b> Work<'b> {
         for pin in &self.run.inputs {
             self.driver.boundary.inputs.verify(pin)?;
         }
+        let several = self.outputs.len() > 1;
         let mut data = Vec::new();
         let mut sealed = Vec::new();
         for output in std::mem::take(&mut self.outputs) {
             let guards = self.guards(&output.name);
             let sink = self.driver.boundary.sinks.of(&output.staging.slot)?;
-            let staging: Staging<Sealed> = sink
-                .seal(output.staging, &guards)
-                .map_err(|error| error.within(format!("output `{}`", output.name)))?;
+            let staging: Staging<Sealed> = sink.seal(output.staging, &guards).map_err(|error| {
+                let mut error = error.within(format!("output `{}`", output.name));
+                if several {
+                    let variable = format!("`REFRAIN_OUT_{}`", variable_part(&output.name));
+                    error.hint = error.hint.map(|hint| hint.replace("`REFRAIN_OUT`", &variable));
+                }
+                error
+            })?;
             tracing::info!(rule = "5.8", output = %output.name, "sealed");
             self.driver.reach(CrashPoint::AfterSeal);
             sealed.push(staging);

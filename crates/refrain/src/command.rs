@@ -12,6 +12,7 @@ use crate::process::{
 use crate::report::{Conclusion, TaskExitReport, exit_code};
 use crate::task::{CommandLine, Task};
 use refrain_core::{CrashPoint, Error, ErrorKind, Partition, Result};
+use refrain_input::stat_digest;
 use std::fs::File;
 
 /// Where the command's standard output goes when it is no output of the task.
@@ -204,6 +205,7 @@ fn checks(work: &mut Work<'_>) -> Result<(), Failure> {
     for (name, line) in checks {
         let Some(output) = work.outputs.iter().find(|output| output.name == name) else { continue };
         let place = output.staging.place.clone();
+        let output_path = output.staging.path();
         let task = &work.driver.plan.task;
         let mut spec = CommandSpec::new(Program::Shell(line.clone()), &task.directory, work.driver.id.to_string());
         spec.env = environment(work);
@@ -212,7 +214,13 @@ fn checks(work: &mut Work<'_>) -> Result<(), Failure> {
         spec.timeout = task.timeout;
         spec.grace = task.grace;
         spec.sole_parent = work.driver.boundary.outside.sole_parent;
+        let before = stat_digest(&output_path)?;
         let ended = supervised(work, spec)?;
+        if stat_digest(&output_path)? != before {
+            return Err(Error::guard(format!("output `{name}`: its check changed it: {line}"))
+                .hint("a check may only look; let the command itself write what is published")
+                .into());
+        }
         if ended.why == Why::Exited && ended.exit != TaskExit::Code(0) {
             let how = match ended.exit {
                 TaskExit::Code(code) => format!("failed with exit code {code}"),

@@ -30,9 +30,12 @@ pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
             env.push(("SOURCE_DATE_EPOCH".into(), interval.start.as_second().to_string()));
         }
     }
+    // What the command's standard output becomes is not for the command to write.
+    let captured = |name: &str| plan.outputs.iter().any(|output| output.spec.stdout && output.spec.name == name);
+    let written = work.outputs.iter().filter(|output| !captured(&output.name)).count();
     for output in &work.outputs {
         let variable = format!("REFRAIN_OUT_{}", variable_part(&output.name));
-        if work.outputs.len() == 1 {
+        if written == 1 && !captured(&output.name) || work.outputs.len() == 1 {
             env.push(("REFRAIN_OUT".into(), output.staging.place.clone()));
         }
         env.extend(output.staging.extra.iter().map(|(suffix, value)| (format!("{variable}_{suffix}"), value.clone())));

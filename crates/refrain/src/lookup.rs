@@ -90,8 +90,12 @@ impl Boundary {
         output: Option<&str>,
         version: Option<Generation>,
     ) -> Result<Vec<String>> {
-        let plan = Plan::new(task, partition, &self.sinks)?;
-        self.paths_of(&plan, output, version)
+        let key = Key { task: task.name.clone(), partition: partition.key.clone() };
+        // What was published is known by its key; only what never was needs the declaration.
+        match self.store.key(&key)?.and_then(|state| state.run) {
+            Some(_) => self.paths_of(&self.bare_plan(&key)?, output, version),
+            None => self.paths_of(&Plan::new(task, partition, &self.sinks)?, output, version),
+        }
     }
 
     /// The same for a task that is not in the configuration: its outputs are those of its run.

@@ -40,9 +40,16 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
         return Ok(continue_or_reopen(plan, state.as_ref().and_then(|state| state.run.as_ref()), shown));
     };
     let changes = changes(boundary, plan, &publication)?;
+    if let Some(output) = plan.outputs.iter().find(|output| !publication.run.slots().any(|slot| *slot == output.slot))
+        && plan.task.on_change != OnChange::Refuse
+    {
+        // "Already published" would be no answer: what is asked for is not there.
+        let line = format!("{} was not published before: opening the next version", boundary.locate(&output.slot));
+        return Ok(Peek::Go { want: rerun(current), notes: vec![line] });
+    }
     let replace = options.repeat == Repeat::IfChanged || plan.task.on_change == OnChange::Replace;
     if replace && !changes.is_empty() {
-        return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&publication, &changes)] });
+        return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&changes)] });
     }
     // An attempt that did not end in order, or does not know how it ended, is settled by a new one.
     let open = state.is_some_and(|state| state.lease.is_some()) || !unsettled(boundary, &plan.key, Some(1))?.is_empty();
@@ -123,20 +130,10 @@ pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publicatio
     Ok(differences(&publication.fingerprint, &now))
 }
 
-/// The part that a rollback leaves in the fingerprint: what the version was made from is not known any more.
-pub(crate) const ROLLED_BACK_TO: &str = "version published again";
-
-/// What changed, a phrase each.
-pub(crate) fn phrases(publication: &Publication, changes: &[Difference]) -> Vec<String> {
-    match publication.fingerprint.parts.get(&format!("param:{ROLLED_BACK_TO}")) {
-        Some(version) => vec![format!("it is version {} published again by a rollback", version.trim_matches('"'))],
-        None => changes.iter().map(ToString::to_string).collect(),
-    }
-}
-
 /// One line that names what changed.
-pub(crate) fn changed_line(publication: &Publication, changes: &[Difference]) -> String {
-    format!("changed since it was published: {}", phrases(publication, changes).join(", "))
+pub(crate) fn changed_line(changes: &[Difference]) -> String {
+    let names: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    format!("changed since it was published: {}", names.join(", "))
 }
 
 /// The answer to a repeated call. Claims nothing that does not stand: a publication that was changed by hand is
@@ -149,8 +146,7 @@ pub(crate) fn already_published(
 ) -> Conclusion {
     let mut report = Report::new(&plan.key, boundary.now());
     report.show(publication, |data| boundary.locate(&data.slot));
-    let error =
-        drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, publication, changes));
+    let error = drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, changes));
     match &error {
         None => {
             report.outcome = Outcome::AlreadyPublished;
@@ -162,17 +158,14 @@ pub(crate) fn already_published(
     report.finished_at = boundary.now();
     let mut notes = Vec::new();
     if error.is_none() && !changes.is_empty() {
-        notes.push(format!(
-            "{}; `--if-changed` would run it again and replace the publication",
-            changed_line(publication, changes)
-        ));
+        notes.push(format!("{}; `--if-changed` would run it again and replace the publication", changed_line(changes)));
     }
     Conclusion { report, notes, error }
 }
 
-fn refuse_change(plan: &Plan, publication: &Publication, changes: &[Difference]) -> Option<Error> {
+fn refuse_change(plan: &Plan, changes: &[Difference]) -> Option<Error> {
     (plan.task.on_change == OnChange::Refuse && !changes.is_empty()).then(|| {
-        Error::refused(format!("`{}` is published, and {}", plan.key, changed_line(publication, changes)))
+        Error::refused(format!("`{}` is published, and {}", plan.key, changed_line(changes)))
             .hint("`--rerun` replaces the publication; on_change = \"refuse\" is set for this task")
     })
 }

@@ -1,9 +1,11 @@
 //! One repetition of a task, with everything filled in: its key, its slots, its inputs, what it is made from.
 
+use crate::environment::variable_part;
 use crate::sinks::Sinks;
 use crate::task::{CommandLine, InputSpec, OutputSpec, Task};
 use refrain_core::{Error, ErrorKind, Fingerprint, Key, OutputSlot, Partition, Result, SlotAddress};
 use refrain_input::digest_path;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A task for one partition.
@@ -54,6 +56,9 @@ impl Plan {
             })
             .collect::<Result<Vec<_>>>()?;
         refuse_overlap(&outputs, sinks)?;
+        refuse_one_variable("output", task.outputs.iter().map(|spec| spec.name.as_str()))?;
+        refuse_one_variable("input", task.inputs.iter().map(|spec| spec.name.as_str()))?;
+        refuse_one_variable("parameter", task.params.keys().map(String::as_str))?;
         let inputs = task
             .inputs
             .iter()
@@ -119,6 +124,21 @@ impl Plan {
         }
         Ok(builder.build())
     }
+}
+
+/// Two names that give the command one variable: one of the values would vanish.
+fn refuse_one_variable<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    for name in names {
+        let variable = variable_part(name);
+        if let Some(other) = seen.insert(variable.clone(), name) {
+            return Err(Error::invalid(format!(
+                "the {what}s `{other}` and `{name}` would both be `{variable}` in the command's environment"
+            ))
+            .hint("rename one of them"));
+        }
+    }
+    Ok(())
 }
 
 fn refuse_overlap(outputs: &[PlannedOutput], sinks: &Sinks) -> Result<()> {

@@ -4,7 +4,9 @@ use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
 use crate::process::{Liveness, ProcessIdentity, channel, liveness};
-use refrain_core::{AttemptFilter, AttemptRecord, Error, Goal, Key, Outcome, Result, TaskName, Want, Window};
+use refrain_core::{
+    AttemptFilter, AttemptRecord, Error, Generation, Goal, Key, Outcome, Result, TaskName, Want, Window,
+};
 use std::collections::BTreeSet;
 
 /// What became of one key.
@@ -23,6 +25,8 @@ pub enum Finding {
     Published,
     /// Nothing of the attempts was published, and nothing will be.
     NothingPublished,
+    /// Nothing of the attempts was published, and nothing will be; this earlier version stands.
+    Standing(Generation),
     /// An attempt still works on it: nothing was touched.
     Running(String),
     /// It could not be settled; the window tells what of it stands.
@@ -69,7 +73,11 @@ impl Boundary {
             driver.fail(Error::new(refrain_core::ErrorKind::Internal, "recovery was asked to run the task").into());
         }
         let conclusion = driver.into_conclusion();
+        let begun = self.store.key(key)?.and_then(|state| state.run).map(|run| run.generation);
         Ok(match (conclusion.report.outcome, conclusion.error) {
+            (Outcome::Published | Outcome::AlreadyPublished, _) if conclusion.report.generation < begun => {
+                Finding::Standing(conclusion.report.generation.unwrap_or_default())
+            }
             (Outcome::Published | Outcome::AlreadyPublished, _) => Finding::Published,
             (_, None) => Finding::NothingPublished,
             // Somebody took the lease since the look at it.

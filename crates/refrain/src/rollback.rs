@@ -4,7 +4,7 @@ use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
-use crate::peek::{ROLLED_BACK_TO, find_published};
+use crate::peek::find_published;
 use crate::plan::{Plan, PlannedOutput};
 use crate::process::channel;
 use crate::report::Conclusion;
@@ -33,6 +33,7 @@ impl Boundary {
         let want = Want::Rerun { from: current.max(published.run.generation) };
         let mut driver = Driver::new(self, plan, Options::default(), Goal::Publish, want, Stopwatch::start());
         driver.restore(to);
+        driver.notes.push(format!("publishing version {to} again, as a new version"));
         let (sender, receiver) = channel();
         Ok(match driver.drive(&sender, &receiver) {
             Pause::End => driver.into_conclusion(),
@@ -46,12 +47,14 @@ impl Boundary {
     fn choose_version(&self, key: &Key, published: &Publication, to: Option<Generation>) -> Result<Generation> {
         let kept = self.kept_versions(&published.run)?;
         let current = published.run.generation;
+        // A rollback goes on from what it published again: the next one goes further back.
+        let base = published.run.restores.unwrap_or(current);
         let chosen = match to {
             Some(to) if to == current => {
                 return Err(Error::invalid(format!("version {to} of `{key}` is the one that is published")));
             }
             Some(to) => kept.get(&to).copied(),
-            None => kept.range(..current).next_back().copied(),
+            None => kept.range(..base).next_back().copied(),
         };
         chosen.ok_or_else(|| {
             let wanted = to.map_or_else(|| "an earlier version".to_owned(), |to| format!("version {to}"));
@@ -104,7 +107,12 @@ impl Work<'_> {
             return self.abandon(Error::new(ErrorKind::Internal, "the run names no version to restore").into());
         };
         self.driver.options.allow_empty = true;
-        self.made_from = Some(Fingerprint::builder().param(ROLLED_BACK_TO, version.to_string()).build());
+        // The rollback holds until something changes from what was in force when it was asked for, not from what the
+        // old version was made from: else the next `--if-changed` would undo it.
+        match self.in_force() {
+            Ok(fingerprint) => self.made_from = Some(fingerprint),
+            Err(error) => return self.abandon(error.into()),
+        }
         for output in &self.outputs {
             let slot = &output.staging.slot;
             let sink = self.driver.boundary.sinks.of(slot);
@@ -113,6 +121,16 @@ impl Work<'_> {
             }
         }
         self.publish()
+    }
+
+    /// What the publication that the rollback replaces was made from.
+    fn in_force(&self) -> Result<Fingerprint> {
+        let plan = &self.driver.plan;
+        let state = self.driver.boundary.store.key(&plan.key)?;
+        let anchor = self.driver.machine.heads().values().filter_map(|head| head.publication.as_ref());
+        let replaced = anchor.max_by_key(|publication| publication.run.generation).cloned();
+        let replaced = replaced.or(find_published(self.driver.boundary, plan, state.as_ref())?);
+        Ok(replaced.map_or_else(|| Fingerprint::builder().build(), |publication| publication.fingerprint))
     }
 }
 

@@ -29,9 +29,15 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
 /// Makes a new store that replaces lost ones (PROTOCOL 8.1).
 ///
 /// # Errors
-/// `invalid` when there is a store already.
+/// `invalid` when there is a store already, or when outputs were published through one that is not replaced.
 pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
     embedded_only(home)?;
+    if let Some(lost) = lost_store(home)?.filter(|lost| !replaces.contains(lost)) {
+        return Err(Error::invalid(format!(
+            "outputs of this home were published through the state store {lost}, which the new one would not replace"
+        ))
+        .hint(format!("refrain store init --replaces {lost}")));
+    }
     make_state(home)?;
     SqliteStore::create(&home.database(), replaces, options(&clock())?)?.identity()
 }

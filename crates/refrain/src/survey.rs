@@ -22,7 +22,7 @@ pub struct PartitionStatus {
     pub partition: String,
     /// Its state.
     pub state: State,
-    /// The current run's generation.
+    /// The version that stands, where it was looked for; else the newest that was begun.
     pub generation: Option<Generation>,
     /// When the newest attempt ended, or began if it has not ended.
     pub at: Option<Timestamp>,
@@ -88,8 +88,14 @@ impl Boundary {
         })?;
         let mut partitions = Vec::from(found);
         for status in &mut partitions {
+            let at_a_glance = status.state;
             self.look_closely(task, declared, status)?;
+            if status.state != at_a_glance {
+                *surveyed.counts.entry(at_a_glance).or_default() -= 1;
+                *surveyed.counts.entry(status.state).or_default() += 1;
+            }
         }
+        surveyed.counts.retain(|_, count| *count > 0);
         if let Some(task) = declared {
             add_missing(task, survey, &mut partitions, &mut surveyed.counts)?;
         }
@@ -109,35 +115,49 @@ impl Boundary {
         Ok(names)
     }
 
+    /// What stands at the sinks: the store only tells what was attempted.
     fn look_closely(&self, name: &TaskName, declared: Option<&Task>, status: &mut PartitionStatus) -> Result<()> {
+        let key = Key { task: name.clone(), partition: status.partition.clone() };
+        let plan = self.bare_plan(&key)?;
+        let state = self.store.key(&key)?;
+        let begun = status.generation;
+        let Some(publication) = find_published(self, &plan, state.as_ref())? else {
+            status.generation = None;
+            if status.state == State::Published {
+                status.state = State::Missing;
+                status.note = Some("nothing is published there any more".to_owned());
+            }
+            return Ok(());
+        };
+        status.generation = Some(publication.run.generation);
+        if status.generation < begun {
+            if status.state == State::Published {
+                status.state = State::Failed;
+            }
+            let stands = format!("version {} stands", publication.run.generation);
+            status.note = Some(status.note.take().map_or_else(|| stands.clone(), |note| format!("{note}; {stands}")));
+        }
         if status.state != State::Published {
             return Ok(());
         }
-        let plan = if let Some(task) = declared {
-            let Ok(partition) = task.partitions.partition_of_key(&status.partition) else {
-                status.note = Some("not a partition of the task as it is declared now".to_owned());
-                return Ok(());
-            };
-            Plan::new(task, &partition, &self.sinks)?
-        } else {
-            self.bare_plan(&Key { task: name.clone(), partition: status.partition.clone() })?
-        };
-        let state = self.store.key(&plan.key)?;
-        let Some(publication) = find_published(self, &plan, state.as_ref())? else {
-            status.state = State::Failed;
-            status.note = Some("its head shows no publication".to_owned());
-            return Ok(());
-        };
         if let Some(error) = drift(self, &plan, &publication)? {
             status.state = State::Drifted;
             status.note = Some(error.message);
-        } else if declared.is_some()
-            && let Some(change) = changed_definition(&plan, &publication)?
-        {
+        } else if let Some(change) = declared.and_then(|task| self.changed_definition(task, &publication, &key)) {
             status.state = State::Stale;
             status.note = Some(change);
         }
         Ok(())
+    }
+
+    /// Command, code, parameters and outputs; inputs cost a read of each, so that only `why` compares them. Nothing
+    /// when it cannot be told, as for locations that need parameters.
+    fn changed_definition(&self, task: &Task, publication: &Publication, key: &Key) -> Option<String> {
+        let partition = task.partitions.partition_of_key(&key.partition).ok()?;
+        let plan = Plan::new(task, &partition, &self.sinks).ok()?;
+        let inputs = publication.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
+        let changes = differences(&publication.fingerprint, &plan.fingerprint(inputs).ok()?);
+        (!changes.is_empty()).then(|| crate::peek::changed_line(&changes))
     }
 }
 
@@ -154,16 +174,6 @@ fn add_missing(
         (PartitionScheme::Dates(calendar), Some((from, to))) => {
             calendar.range(from, to)?.map(|interval| interval.key).collect()
         }
-        (PartitionScheme::Dates(calendar), None) => match (known.keys().next(), known.keys().next_back()) {
-            (Some(first), Some(last)) => {
-                let (first, last) = (calendar.interval_of_key(first), calendar.interval_of_key(last));
-                match (first, last) {
-                    (Ok(first), Ok(last)) => calendar.range(&first, &last)?.map(|interval| interval.key).collect(),
-                    _ => Vec::new(),
-                }
-            }
-            _ => Vec::new(),
-        },
         (PartitionScheme::Values(values), _) => values.clone(),
         _ => Vec::new(),
     };
@@ -218,12 +228,4 @@ fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {
         at: ending.map(|ending| ending.at).or(attempt.map(|attempt| attempt.started_at)),
         note: ending.and_then(|ending| ending.message.clone()).filter(|_| state != State::Published),
     }
-}
-
-/// Command, code, parameters and outputs; inputs cost a read of each, so that only `why` compares them.
-fn changed_definition(plan: &Plan, publication: &Publication) -> Result<Option<String>> {
-    let inputs = publication.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
-    let now = plan.fingerprint(inputs)?;
-    let changes = differences(&publication.fingerprint, &now);
-    Ok((!changes.is_empty()).then(|| crate::peek::changed_line(publication, &changes)))
 }

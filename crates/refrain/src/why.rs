@@ -2,7 +2,7 @@
 
 use crate::boundary::Boundary;
 use crate::conclude::describe;
-use crate::peek::{changes, drift, find_published, partition_flag, phrases};
+use crate::peek::{changes, drift, find_published, partition_flag};
 use crate::plan::Plan;
 use crate::process::{Liveness, ProcessIdentity, liveness};
 use crate::task::{OnChange, Task};
@@ -18,6 +18,8 @@ pub struct Why {
     pub partition: String,
     /// What `run` would do.
     pub would: Would,
+    /// Whether something changed since the publication, so that `--if-changed` would run.
+    pub changed: bool,
     /// The reasons, one line each.
     pub because: Vec<String>,
     /// The next command, where one helps.
@@ -45,7 +47,13 @@ pub enum Would {
 impl Boundary {
     /// Tells what [`Boundary::run`] would do.
     pub fn why(&self, task: &Task, partition: &Partition) -> Result<Why> {
-        self.why_plan(&Plan::new(task, partition, &self.sinks)?, true)
+        let key = Key { task: task.name.clone(), partition: partition.key.clone() };
+        match Plan::new(task, partition, &self.sinks) {
+            Ok(plan) => self.why_plan(&plan, true),
+            // Locations that need parameters cannot be filled in here; what was published can be found all the same.
+            Err(_) if self.store.key(&key)?.is_some() => self.why_plan(&self.bare_plan(&key)?, false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The same for a key of a task that is not in the configuration: what it would be made from is not known.
@@ -69,6 +77,7 @@ impl Boundary {
             task: plan.key.task.to_string(),
             partition: plan.key.partition.clone(),
             would: Would::Run,
+            changed: false,
             because: Vec::new(),
             next: None,
             outputs: plan.outputs.iter().map(|output| self.locate(&output.slot)).collect(),
@@ -110,7 +119,7 @@ impl Boundary {
             return Ok(());
         }
         if !declared {
-            why.because.push("the task is not in refrain.toml: `run` compares what it is given then".to_owned());
+            why.because.push("what `run` would be given is not known here, so changes are not compared".to_owned());
             return Ok(());
         }
         let changes = changes(self, plan, publication)?;
@@ -118,7 +127,8 @@ impl Boundary {
             why.because.push("the command, the code, the parameters and the inputs are what they were".to_owned());
             return Ok(());
         }
-        why.because.extend(phrases(publication, &changes));
+        why.changed = true;
+        why.because.extend(changes.iter().map(ToString::to_string));
         match plan.task.on_change {
             OnChange::Keep => {
                 why.next = Some(format!("refrain run {}{} --if-changed", plan.key.task, partition_flag(plan)));

@@ -88,7 +88,8 @@ pub(super) fn a_slot_of_another_owner_is_refused_until_taken_over(factory: &dyn 
     let ClaimAnswer::Claimed(taken) = sink.claim(&slot, &request).unwrap() else {
         panic!("a person said that it may be taken over");
     };
-    assert_eq!((taken.owner, taken.publication), (heir.owner, standing.publication));
+    assert_eq!((taken.owner, taken.publication), (heir.owner, None), "the former owner's run is not the heir's");
+    assert_ne!(taken.version, standing.version, "the former owner is fenced");
     assert_eq!(home.visible(&slot).as_deref(), Some("ours"), "readers notice nothing");
 }
 
