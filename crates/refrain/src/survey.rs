@@ -174,15 +174,24 @@ fn add_missing(
         (PartitionScheme::Dates(calendar), Some((from, to))) => {
             calendar.range(from, to)?.map(|interval| interval.key).collect()
         }
+        (PartitionScheme::Dates(calendar), None) => {
+            let end = |key: Option<&String>| key.and_then(|key| calendar.interval_of_key(key).ok());
+            match (end(known.keys().next()), end(known.keys().next_back())) {
+                (Some(first), Some(last)) => calendar.range(&first, &last)?.map(|interval| interval.key).collect(),
+                _ => Vec::new(),
+            }
+        }
         (PartitionScheme::Values(values), _) => values.clone(),
         _ => Vec::new(),
     };
     let mut all = known;
-    for partition in expected {
-        if !all.contains_key(&partition) {
-            *counts.entry(State::Missing).or_default() += 1;
-            all.insert(partition.clone(), missing(task, partition));
-        }
+    let absent: Vec<String> = expected.into_iter().filter(|partition| !all.contains_key(partition)).collect();
+    if !absent.is_empty() {
+        *counts.entry(State::Missing).or_default() += absent.len() as u64;
+    }
+    // A gap of years that nobody asked for is counted, not listed.
+    if survey.range.is_some() || survey.newest.is_none_or(|newest| absent.len() <= newest) {
+        all.extend(absent.into_iter().map(|partition| (partition.clone(), missing(task, partition))));
     }
     partitions.extend(all.into_values());
     Ok(())

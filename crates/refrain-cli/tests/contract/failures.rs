@@ -100,13 +100,19 @@ fn a_missing_state_with_publications_is_refused_and_init_replaces_brings_everyth
 }
 
 #[test]
-fn a_state_made_new_without_ancestry_is_refused_at_the_sink() {
+fn a_state_made_new_must_name_the_lost_one_and_a_foreign_one_is_refused_at_the_sink() {
     let home = published();
     let old = home.run(["store", "show"]).success().stdout.trim_end().strip_prefix("store ").unwrap().to_owned();
     for companion in ["state.db", "state.db-wal", "state.db-shm"] {
         drop(fs::remove_file(home.join(".refrain").join(companion)));
     }
-    home.run(["store", "init"]).success();
+    home.run(["store", "init"]).expect_code(125).says(&old).says("--replaces");
+    // The state of another home in its place.
+    let other = published();
+    for companion in ["state.db", "state.db-wal", "state.db-shm"] {
+        let companion = std::path::Path::new(".refrain").join(companion);
+        drop(fs::copy(other.join(&companion), home.join(&companion)));
+    }
     let call = run(&home, &["job", "--out", "out.csv", "--rerun"], WRITE).nothing(125, "refused");
     let call = call.says(&old).says("--replaces");
     assert_eq!(call.report["error"]["kind"], "refused");
