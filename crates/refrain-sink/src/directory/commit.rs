@@ -1,6 +1,8 @@
 //! How a directory becomes visible.
 
-use crate::local::{Intent, Layout, Site, Stat, Surprise, VersionName, durable, relative, write_label};
+use crate::local::{
+    Intent, Layout, Site, Stat, Surprise, VersionLabel, durable, has_label, label_of, relative, write_label,
+};
 use refrain_core::Result;
 use std::fs;
 use std::io;
@@ -38,6 +40,10 @@ pub(crate) fn switch_link(
         // Before a link names it: a power cut must not leave a link to nothing.
         version.parent().map_or(Ok(()), durable::sync_directory)?;
     }
+    if Stat::of(staged)?.is_some_and(|staged| staged.is_directory()) {
+        // Something else lies at the version's place.
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
     // The staging place is free now; what a crash left there is such a link too.
     durable::remove(staged)?;
     durable::symlink(&link_text(site, version), staged)?;
@@ -57,15 +63,26 @@ fn link_text(site: &Site<'_>, version: &Path) -> std::path::PathBuf {
     }
 }
 
-/// What the old link shows lies among the versions already and is only labelled; anything else gets a second name
-/// there.
+/// What was published lies among the versions already and is only labelled. What else stands at the target gets a
+/// second name there, unless it is a link to something that is kept in any case.
 fn keep_link(site: &Site<'_>, standing: &Stat, intent: &Intent) -> io::Result<()> {
-    let name = intent.displaced.as_ref().map_or_else(|| VersionName::of(None, true), |it| it.version.clone());
+    let label = label_of(intent.displaced.as_ref(), standing);
     let shown = if standing.is_link() { site.version_link() } else { None };
+    let published = label.attempt.map(|attempt| site.version_place(label.generation, attempt));
+    if let Some(published) = published
+        && Stat::of(&published)?.is_some()
+        && let Some(directory) = published.parent()
+    {
+        if shown.as_ref() == Some(&published) {
+            return write_label(directory, intent.displaced.as_ref().map_or(&label, |displaced| &displaced.version));
+        }
+        // Only the link was changed.
+        write_label(directory, &VersionLabel { drifted: false, ..label.clone() })?;
+    }
     match shown.as_deref().and_then(Path::parent) {
-        Some(directory) if Stat::of(directory)?.is_some() => write_label(directory, &name),
+        Some(directory) if Stat::of(directory)?.is_some() && !has_label(directory)? => write_label(directory, &label),
         Some(_) => Ok(()),
-        None => site.keep_as(&name, |place| durable::link(&site.target, place)),
+        None => site.keep_as(&label, |place| durable::link(&site.target, place)),
     }
 }
 
@@ -87,8 +104,11 @@ fn copy_tree(from: &Path, into: &Path) -> io::Result<()> {
             fs::create_dir(&copy)?;
             copy_tree(&source, &copy)?;
             fs::set_permissions(&copy, entry.metadata()?.permissions())?;
-        } else {
+        } else if kind.is_file() {
             fs::copy(&source, &copy)?;
+        } else {
+            // The copy of a pipe would wait for a writer for ever.
+            return Err(io::Error::other(format!("`{}` is neither a file nor a directory", source.display())));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! The list adds what the kernel says of each entry, so that a later look need not read any content.
 
 use super::walk::{Entry, Go, walk};
-use crate::local::{Owner, Stat, durable, escape, hash_file, problem};
+use crate::local::{Measured, Owner, Stat, digest_text, durable, escape, hash_file, problem};
 use blake3::{Hash, Hasher};
 use refrain_core::{Error, ErrorKind, Result};
 use rustix::fs::FileType;
@@ -77,6 +77,19 @@ pub(super) fn digest(root: &Path, list: &mut dyn FnMut(&str) -> Result<()>) -> R
     fold(&mut batch)?;
     list(&format!("{END}{count}"))?;
     Ok(hasher.finalize())
+}
+
+/// What a directory holds, as the seal would say.
+pub(crate) fn measure(root: &Path) -> Result<Measured> {
+    let (mut bytes, mut files) = (0, 0);
+    let hash = digest(root, &mut |line| {
+        if let Some(size) = line.strip_prefix("f ").or_else(|| line.strip_prefix("x ")) {
+            files += 1;
+            bytes += size.split(' ').next().and_then(|size| size.parse::<u64>().ok()).unwrap_or_default();
+        }
+        Ok(())
+    })?;
+    Ok(Measured { digest: digest_text(&hash), bytes, files })
 }
 
 /// Answer of [`compare`].

@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 
 /// One entry below the root.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Path below the root.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The whole path.
-    pub(super) place: PathBuf,
-    pub(super) stat: Stat,
+    pub(crate) place: PathBuf,
+    pub(crate) stat: Stat,
 }
 
 /// Whether a walk goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Go {
+pub(crate) enum Go {
     On,
     Stop,
 }
 
 /// Visits every entry: within a directory in the order of the names' bytes, a directory before what is in it. That is
 /// the order of [`Path`]s too.
-pub(super) fn walk(root: &Path, visit: &mut dyn FnMut(Entry) -> Result<Go>) -> Result<Go> {
+pub(crate) fn walk(root: &Path, visit: &mut dyn FnMut(Entry) -> Result<Go>) -> Result<Go> {
     descend(root, Path::new(""), visit)
 }
 

@@ -1,6 +1,6 @@
 //! How a file becomes visible.
 
-use crate::local::{Intent, Site, Stat, Surprise, VersionName, durable};
+use crate::local::{FRESH_COPY, Intent, Site, Stat, Surprise, durable, label_of};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -28,12 +28,11 @@ fn switch_without_exchange(site: &Site<'_>, staged: &Path, intent: &Intent, surp
             Err(_) => return durable::replace(staged, target),
         }
     }
-    let version = match (&intent.displaced, surprise) {
-        (Some(displaced), _) => displaced.version.clone(),
-        (None, Surprise::KeepAside) => VersionName::of(None, true),
-        (None, Surprise::Refuse) => return Err(io::ErrorKind::AlreadyExists.into()),
-    };
-    site.keep_as(&version, |place| match durable::link(target, place) {
+    let Some(standing) = Stat::of(target)? else { return Err(io::ErrorKind::NotFound.into()) };
+    if intent.displaced.is_none() && surprise == Surprise::Refuse {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    site.keep_as(&label_of(intent.displaced.as_ref(), &standing), |place| match durable::link(target, place) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && are_one(target, place)? => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
         Err(_) => copy_durably(target, place),
@@ -52,11 +51,34 @@ fn copy_durably(from: &Path, to: &Path) -> io::Result<()> {
     if Stat::of(to)?.is_some() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    copy(from, to)?;
-    File::open(to).and_then(|file| durable::sync_file(&file))
+    // Under another name first: what bears the version's name is whole.
+    let fresh = to.parent().unwrap_or(to).with_extension(FRESH_COPY);
+    durable::remove(&fresh)?;
+    copy(from, &fresh)?;
+    File::open(&fresh).and_then(|file| durable::sync_file(&file))?;
+    durable::replace(&fresh, to)
 }
 
 /// Copies content and mode; where the filesystem can, the copies share their blocks.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_fails_in_the_middle_has_not_the_name_of_a_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("1-x/out");
+        fs::create_dir(dir.path().join("1-x")).unwrap();
+        // A file that can be opened and not be read.
+        copy_durably(Path::new("/proc/self/mem"), &place).unwrap_err();
+        assert_eq!(Stat::of(&place).unwrap(), None);
+        fs::write(dir.path().join("from"), "whole").unwrap();
+        copy_durably(&dir.path().join("from"), &place).unwrap();
+        assert_eq!(fs::read_to_string(&place).unwrap(), "whole");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "what the first one left is gone");
+    }
 }

@@ -5,7 +5,7 @@ mod resolve;
 mod staging;
 
 pub(crate) use commit::{copy, switch};
-pub(crate) use resolve::difference;
+pub(crate) use resolve::{difference, measure};
 pub(crate) use staging::seal;
 
 use refrain_core::{Capabilities, SwapCost};

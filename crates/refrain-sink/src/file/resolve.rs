@@ -1,6 +1,6 @@
 //! Whether a file is what was sealed.
 
-use crate::local::{Stat, has_digest, identity_of};
+use crate::local::{Measured, Stat, digest_text, durable, has_digest, hash_file, identity_of, problem};
 use refrain_core::{Result, SealedData};
 use std::path::Path;
 
@@ -18,4 +18,14 @@ pub(crate) fn difference(data: &SealedData, path: &Path, stat: &Stat) -> Result<
         return Ok(None);
     }
     Ok(Some(format!("the content of `{path_text}` differs from what was published")))
+}
+
+/// What a file holds, as the seal would say.
+pub(crate) fn measure(path: &Path) -> Result<Measured> {
+    let read = || {
+        let file = durable::open_file(path)?;
+        let bytes = Stat::of_open(&file)?.size;
+        Ok(Measured { digest: digest_text(&hash_file(&file, bytes)?), bytes, files: 1 })
+    };
+    read().map_err(|error: std::io::Error| problem("read", path, error))
 }

@@ -1,5 +1,6 @@
 //! Canonical names of local targets: the same slot whichever way it is spelled.
 
+use super::nested;
 use super::problem::problem;
 use super::stat::Stat;
 use super::volume::{HOME_DIRECTORY, Volume};
@@ -87,8 +88,10 @@ fn step(spec: &str, path: &Path, last: bool, volumes: &[Volume]) -> Result<PathB
         return Ok(path.to_owned());
     };
     if stat.is_link() {
-        if last && version_link(path, volumes).is_some() {
-            return Ok(path.to_owned());
+        match version_link(path, volumes) {
+            Some(_) if last => return Ok(path.to_owned()),
+            Some(version) => return Err(nested::below_version_link(spec, path, &version, volumes)),
+            None => {}
         }
         return path.canonicalize().map_err(|error| unresolvable(spec, path, error));
     }

@@ -1,7 +1,7 @@
 //! K3: the commit (PROTOCOL 4.2, 9.4).
 
 use super::problem::{look, problem};
-use super::record::{Displaced, FORMAT, Intent, Layout, Record, VersionName};
+use super::record::{Displaced, FORMAT, Intent, Layout, Record, VersionLabel};
 use super::recover::{Surprise, Whereabouts};
 use super::site::{Locked, Site};
 use super::standing::{Depth, Standing, identity_of};
@@ -116,10 +116,16 @@ impl Locked<'_, '_> {
                 .hint("`--rerun` keeps the changed one aside and publishes again"));
             }
             Standing::Foreign(stat) => {
-                (stat, VersionName { generation: refrain_core::Generation::default(), attempt: None, drifted: false })
+                site.demand_no_slot_inside(&stat)?;
+                (stat, VersionLabel::of(None, false))
             }
-            Standing::Ours(stat) => (stat, VersionName::of(published, false)),
-            Standing::Drifted(stat, _) => (stat, VersionName::of(published, true)),
+            Standing::Ours(stat) => {
+                (stat, VersionLabel::intact(published, published.and_then(|it| it.data_for(site.slot))))
+            }
+            Standing::Drifted(stat, _) => {
+                site.demand_no_slot_inside(&stat)?;
+                (stat, VersionLabel::of(published, true))
+            }
         };
         let identity = Identity::of(&stat).to_string();
         Ok((Some(stat), Some(Displaced { staged: staged.to_owned(), identity, version })))

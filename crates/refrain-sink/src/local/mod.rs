@@ -14,6 +14,7 @@ mod journal;
 mod lock;
 mod lost;
 mod metadata;
+mod nested;
 mod preflight;
 mod problem;
 mod provenance;
@@ -37,14 +38,14 @@ pub(crate) use address::{escape, relative};
 pub(crate) use hash::hash_file;
 pub(crate) use identity::Identity;
 pub(crate) use problem::{look, problem};
-pub(crate) use record::{Intent, Layout, VersionName};
+pub(crate) use record::{Intent, Layout, VersionLabel};
 pub(crate) use recover::Surprise;
 pub(crate) use seal::{Measured, changed, incomplete};
 pub(crate) use site::Site;
 pub(crate) use staging::{Owner, manifest_path};
 pub(crate) use standing::{Depth, digest_text, has_digest, identity_of};
 pub(crate) use stat::Stat;
-pub(crate) use versions::write_label;
+pub(crate) use versions::{FRESH_COPY, has_label, label_of, write_label};
 
 use jiff::Timestamp;
 use refrain_core::{

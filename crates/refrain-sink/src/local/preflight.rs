@@ -14,6 +14,7 @@ impl Site<'_> {
         self.volume.demand_local()?;
         self.volume.prepare()?;
         self.demand_writable_parent()?;
+        self.demand_outside_of_publications()?;
         let Some(stat) = look(&self.target)? else { return Ok(()) };
         if stat.is_mount_point() {
             return Err(self
@@ -68,7 +69,7 @@ impl Site<'_> {
             _ => {}
         }
         if adopt == Adopt::Foreign {
-            return Ok(());
+            return self.demand_no_slot_inside(stat);
         }
         Err(Error::refused(format!("`{}` exists and was not published by Refrain", self.target.display()))
             .hint("`--adopt` keeps it as version 0 and publishes over it"))

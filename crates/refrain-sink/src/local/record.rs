@@ -1,6 +1,7 @@
 //! What a head record holds (docs/FORMATS.md).
 
-use refrain_core::{AttemptId, Generation, Head, Publication};
+use super::seal::Measured;
+use refrain_core::{AttemptId, Generation, Head, Publication, SealedData};
 use serde::{Deserialize, Serialize};
 
 /// The format that this code writes and the only one that it reads.
@@ -68,28 +69,42 @@ pub(crate) struct Displaced {
     /// What recognises it.
     pub(crate) identity: String,
     /// Which version it is.
-    pub(crate) version: VersionName,
+    pub(crate) version: VersionLabel,
 }
 
-/// Names a kept version of a slot.
+/// Names a kept version of a slot, and says what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct VersionName {
+pub(crate) struct VersionLabel {
     /// The generation that published it; 0 for what was adopted.
     pub(crate) generation: Generation,
     /// The attempt that published it; nothing for what was adopted.
     pub(crate) attempt: Option<AttemptId>,
     /// Whether it was changed by hand after it was published.
     pub(crate) drifted: bool,
+    /// What was published; nothing for what is not known to be that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sealed: Option<Measured>,
 }
 
-impl VersionName {
+impl VersionLabel {
     /// How what the head shows is named once it is replaced.
     pub(crate) fn of(published: Option<&Publication>, drifted: bool) -> Self {
         Self {
             generation: published.map(|it| it.run.generation).unwrap_or_default(),
             attempt: published.map(|it| it.attempt),
             drifted,
+            sealed: None,
         }
+    }
+
+    /// How what stands at the target as it was published is named once it is replaced.
+    pub(crate) fn intact(published: Option<&Publication>, data: Option<&SealedData>) -> Self {
+        Self { sealed: data.map(Measured::of), ..Self::of(published, false) }
+    }
+
+    /// The same for what cannot be relied on to be what was published.
+    pub(crate) fn changed(self) -> Self {
+        Self { drifted: true, sealed: None, ..self }
     }
 
     /// The directory's name among the versions of the slot.

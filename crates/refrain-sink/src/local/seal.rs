@@ -6,16 +6,24 @@ use super::staging::Owner;
 use super::stat::Stat;
 use super::{Identity, LocalKind, durable, provenance};
 use refrain_core::{Error, Guards, Result, SealedData, StagingId};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::Path;
 
 /// What the seal found in the staged output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) digest: String,
     pub(crate) bytes: u64,
     pub(crate) files: u64,
+}
+
+impl Measured {
+    /// What was sealed.
+    pub(crate) fn of(data: &SealedData) -> Self {
+        Self { digest: data.digest.clone(), bytes: data.bytes, files: data.files }
+    }
 }
 
 impl Site<'_> {

@@ -38,12 +38,17 @@ impl LocalSink {
             return Err(Error::invalid(format!("`{slot}` is not a slot of the {} sink", self.kind.name())));
         }
         let volume = volume::choose(&self.volumes, &target)?;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(slot.sink.as_bytes()).update(&[0]).update(slot.location.as_bytes());
-        let mut key = hasher.finalize().to_hex().to_string();
-        key.truncate(KEY_DIGITS);
-        Ok(Site { sink: self, slot, target, volume, key })
+        Ok(Site { sink: self, slot, target, volume, key: slot_key(&slot.sink, &slot.location) })
     }
+}
+
+/// Names the files of a slot in its volume.
+pub(super) fn slot_key(sink: &str, location: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(sink.as_bytes()).update(&[0]).update(location.as_bytes());
+    let mut key = hasher.finalize().to_hex().to_string();
+    key.truncate(KEY_DIGITS);
+    key
 }
 
 impl<'s> Site<'s> {
@@ -76,7 +81,7 @@ impl<'s> Site<'s> {
     }
 
     pub(crate) fn head_path(&self) -> PathBuf {
-        self.volume.slots().join(format!("{}.head", self.key))
+        self.volume.head_path(&self.key)
     }
 
     /// The slot's kept versions.

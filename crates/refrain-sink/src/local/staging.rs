@@ -5,6 +5,7 @@ use super::site::Site;
 use super::volume::Volume;
 use super::{LocalKind, LocalSink, address, durable};
 use refrain_core::{AttemptId, Error, ErrorKind, Open, Result, SlotAddress, Staged, Staging, StagingId};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,10 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const FORMAT: u32 = 1;
-/// A link's text may be one byte shorter than PATH_MAX (symlink(2)).
-const LONGEST_LINK: usize = 4000;
 const OWNER: &str = ".owner";
 const MANIFEST: &str = ".manifest";
+/// Staging that is being removed.
+const DROPPED: &str = ".dropped";
 
 /// Says whose a staging directory is, so that it can be decided later whether it may go (7).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,16 +79,20 @@ impl Site<'_> {
     }
 }
 
-/// The text of a symbolic link is written in one step, whole or not at all, and is durable with its name; a file's
-/// content would need an fsync of its own. A text too long for a link goes into a file.
+/// The text of a symbolic link is written in one step, whole or not at all, and is durable with its name. A text too
+/// long for a link, of which xfs takes 1024 bytes and others up to 4095, goes into a file with an fsync of its own.
 fn write_owner(directory: &Path, owner: &Owner) -> Result<()> {
     let path = owner_path(directory);
     let text = serde_json::to_string(owner)
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a staging's owner").because(error))?;
-    let result = if text.len() <= LONGEST_LINK {
-        durable::symlink(Path::new(&text), &path)
-    } else {
-        fs::File::create_new(&path).and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
+    let write = || {
+        let mut file = fs::File::create_new(&path)?;
+        io::Write::write_all(&mut file, text.as_bytes())?;
+        durable::sync_file(&file)
+    };
+    let result = match durable::symlink(Path::new(&text), &path) {
+        Err(error) if durable::is(&error, Errno::NAMETOOLONG) => write(),
+        result => result,
     };
     result.map_err(|error| problem("make the staging's owner", &path, error))
 }
@@ -117,7 +122,8 @@ fn manifest_owner(directory: &Path) -> Option<Owner> {
 /// Which of an attempt's names there are.
 #[derive(Clone, Copy, Debug, Default)]
 struct Names {
-    directory: bool,
+    /// The data itself, in its place or on its way out.
+    staged: bool,
     owner: bool,
     manifest: bool,
 }
@@ -135,8 +141,10 @@ impl LocalSink {
                 match owner {
                     Some(owner) if owner.slot.sink != self.kind.name() => {}
                     // The manifest of a publication that stands is no leftover.
-                    Some(owner) if !names.directory && !names.owner && self.shows(&owner) => {}
+                    Some(owner) if !names.staged && !names.owner && self.shows(&owner) => {}
                     Some(owner) => staged.push(Staged { place, owner: Some((owner.slot, owner.staging)) }),
+                    // An owner that a crash cut off comes before all that it owns.
+                    None if !names.staged && !names.manifest => {}
                     None if self.kind == LocalKind::File => staged.push(Staged { place, owner: None }),
                     None => {}
                 }
@@ -150,6 +158,9 @@ impl LocalSink {
         head.ok().flatten().is_some_and(|head| head.shows(owner.staging.holder.attempt))
     }
 
+    /// # Crash safety
+    /// The staging leaves its place in one step, by a rename under the slot's lock: a commit finds all of it or
+    /// nothing. What a crash leaves of the rest is listed as staging of the same owner.
     pub(crate) fn discard_staged(&self, staged: &Staged) -> Result<()> {
         let place = self.place(&staged.place)?;
         let in_slots = |path: &Path| self.volumes.iter().any(|volume| path.parent() == Some(&volume.slots()));
@@ -159,19 +170,33 @@ impl LocalSink {
         if !in_slots(&directory) || attempt_of(name).is_none_or(|(_, ending)| !ending.is_empty()) {
             return Err(Error::new(ErrorKind::Internal, format!("`{}` is not the place of any staging", staged.place)));
         }
-        if let Some((slot, id)) = &staged.owner
-            && self.shows(&Owner::new(slot, id))
-        {
-            // It is published: whoever takes the lock moves what it replaced and removes the empty shell.
-            return self.site(slot)?.lock().map(drop);
-        }
         if let Some(base) = fs::read_dir(&directory).ok().and_then(|mut entries| entries.next()?.ok()) {
             self.memory().witnesses.remove(&base.path());
         }
+        let dropped = with_ending(&directory, DROPPED);
+        let remove = |path: &Path| durable::remove(path).map_err(|error| problem("remove the staging", path, error));
+        remove(&dropped)?;
+        // A slot of which no lock can be had because nothing can lie at its target takes no commit either.
+        let site = staged.owner.as_ref().and_then(|(slot, id)| Some((self.site(slot).ok()?, id)));
+        if let Some((site, id)) = site {
+            let locked = site.lock()?;
+            if locked.journal.last().is_some_and(|last| last.head.shows(id.holder.attempt)) {
+                // It is published: the lock's taker has moved what it replaced and removed the empty shell.
+                return Ok(());
+            }
+            set_aside(&directory, &dropped)?;
+        } else {
+            set_aside(&directory, &dropped)?;
+        }
         // The owner goes last: what a crash leaves still has a name.
-        [directory.clone(), manifest_path(&directory), owner_path(&directory)]
-            .iter()
-            .try_for_each(|path| durable::remove(path).map_err(|error| problem("remove the staging", path, error)))
+        [dropped, manifest_path(&directory), owner_path(&directory)].iter().try_for_each(|path| remove(path))
+    }
+}
+
+fn set_aside(directory: &Path, dropped: &Path) -> Result<()> {
+    match durable::replace(directory, dropped) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(problem("remove the staging", directory, error)),
+        _ => Ok(()),
     }
 }
 
@@ -188,7 +213,7 @@ fn attempts_in(volume: &Volume) -> Result<BTreeMap<String, Names>> {
         let Some((attempt, ending)) = name.to_str().and_then(attempt_of) else { continue };
         let names = attempts.entry(attempt.to_owned()).or_default();
         match ending {
-            "" => names.directory = true,
+            "" | DROPPED => names.staged = true,
             OWNER => names.owner = true,
             MANIFEST => names.manifest = true,
             _ => {}

@@ -51,6 +51,11 @@ impl Volume {
         self.root.join("slots")
     }
 
+    /// The head of a slot.
+    pub(crate) fn head_path(&self, key: &str) -> PathBuf {
+        self.slots().join(format!("{key}.head"))
+    }
+
     /// Kept versions, in a directory per slot.
     pub(crate) fn versions(&self) -> PathBuf {
         self.root.join("versions")

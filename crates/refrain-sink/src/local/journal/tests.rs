@@ -1,7 +1,7 @@
 //! Tests of the journal.
 
 use super::*;
-use crate::local::record::{Displaced, VersionName};
+use crate::local::record::{Displaced, VersionLabel};
 use refrain_core::{Generation, Head, HeadVersion, Key, SlotId};
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ fn record(number: u128) -> Record {
         Some(Displaced {
             staged: "home:.refrain/slots/x.0/y".to_owned(),
             identity: "0:0:0:-:0".to_owned(),
-            version: VersionName { generation: Generation::new(1), attempt: None, drifted: false },
+            version: VersionLabel { generation: Generation::new(1), attempt: None, drifted: false, sealed: None },
         }),
     )
 }
