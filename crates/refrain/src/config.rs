@@ -9,7 +9,7 @@ mod task;
 use crate::task::Task;
 use expand::expand;
 use refrain_core::{Error, Result, nearest};
-use section::Section;
+use section::{Section, describe};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 use toml::Table;
@@ -38,15 +38,17 @@ impl Config {
     /// `invalid` with the place and the nearest known key; `internal` when the file cannot be read.
     pub fn load(home: &Path) -> Result<Self> {
         let path = home.join(FILE_NAME);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == NotFound => return Ok(Self::default()),
             Err(error) => return Err(Error::io(format!("cannot read `{}`", path.display()), error)),
         };
+        let text =
+            str::from_utf8(&bytes).map_err(|error| not_text(&bytes, &error).within(format!("`{}`", path.display())))?;
         // The environment is read only for the names that the file asks for.
         #[allow(clippy::disallowed_methods, reason = "the one place that fills in ${NAME}")]
         let lookup = |name: &str| std::env::var(name).ok();
-        Self::parse(&text, home, &lookup).map_err(|error| error.within(format!("`{}`", path.display())))
+        Self::parse(text, home, &lookup).map_err(|error| error.within(format!("`{}`", path.display())))
     }
 
     /// Reads a configuration whose relative paths start at `home`.
@@ -64,7 +66,8 @@ impl Config {
         if let Some(section) = root.section("task")? {
             for (name, value) in section.entries() {
                 let toml::Value::Table(table) = value else {
-                    return Err(Error::invalid(format!("`task.{name}` must be a table")));
+                    return Err(Error::invalid(format!("`task.{name}` must be a table, not {}", describe(&value)))
+                        .hint(format!("begin a task with a line [task.{name}]")));
                 };
                 tasks.push(task::read(&name, Section::new(format!("task.{name}"), table), home, lookup)?);
             }
@@ -92,6 +95,13 @@ impl Config {
             None => error.hint(format!("known tasks: {}", names().collect::<Vec<_>>().join(", "))),
         })
     }
+}
+
+/// Where the file is not UTF-8.
+fn not_text(bytes: &[u8], error: &std::str::Utf8Error) -> Error {
+    let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+    let line = before.split(|byte| *byte == b'\n').count();
+    Error::invalid(format!("line {line}: the file is not valid UTF-8")).hint("save it as UTF-8")
 }
 
 /// Where the file is malformed. The line itself is not quoted: it may carry a secret.

@@ -1,6 +1,6 @@
 //! One table of the file, taken apart key by key, so that what is left over is an unknown key.
 
-use refrain_core::{Error, Result, nearest, parse_duration};
+use refrain_core::{Error, Result, nearest, parse_duration, without_password};
 use std::time::Duration;
 use toml::{Table, Value};
 
@@ -61,9 +61,10 @@ impl Section {
             None => Ok(None),
             Some(Value::Array(items)) => items
                 .into_iter()
-                .map(|item| match item {
+                .enumerate()
+                .map(|(index, item)| match item {
                     Value::String(text) => Ok(text),
-                    other => Err(self.wrong(key, "a list of texts", &other)),
+                    other => Err(self.wrong(&format!("{key}[{index}]"), "a text", &other)),
                 })
                 .collect::<Result<Vec<_>>>()
                 .map(Some),
@@ -76,6 +77,18 @@ impl Section {
             None => Ok(None),
             Some(Value::Table(table)) => Ok(Some(Section::new(self.name(key), table))),
             Some(other) => Err(self.wrong(key, "a table", &other)),
+        }
+    }
+
+    /// A section whose keys are the user's own names.
+    pub(super) fn named(&mut self, key: &str) -> Result<Option<Section>> {
+        match self.table.get(key) {
+            Some(Value::String(text)) => {
+                let example = format!("{key}.NAME = {:?}", without_password(text));
+                Err(Error::invalid(format!("`{}` must be a table of names", self.name(key)))
+                    .hint(format!("give it a name: {example}")))
+            }
+            _ => self.section(key),
         }
     }
 
@@ -98,18 +111,21 @@ impl Section {
     }
 
     pub(super) fn wrong(&self, key: &str, wanted: &str, found: &Value) -> Error {
-        Error::invalid(format!("`{}` must be {wanted}, not {}", self.name(key), kind_of(found)))
+        Error::invalid(format!("`{}` must be {wanted}, not {}", self.name(key), describe(found)))
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
+/// A value for a message. A text is not shown: it may carry a secret.
+pub(super) fn describe(value: &Value) -> String {
     match value {
-        Value::String(_) => "a text",
-        Value::Integer(_) => "a whole number",
-        Value::Float(_) => "a number",
-        Value::Boolean(_) => "true or false",
-        Value::Datetime(_) => "a date",
-        Value::Array(_) => "a list",
-        Value::Table(_) => "a table",
+        Value::String(text) if text.trim().is_empty() => "an empty text".to_owned(),
+        Value::String(_) => "a text".to_owned(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(flag) => flag.to_string(),
+        Value::Datetime(_) => "a date without quotes".to_owned(),
+        Value::Array(items) if items.is_empty() => "an empty list".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Table(_) => "a table".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! `[task.NAME]`.
 
 use super::expand::expand;
-use super::section::Section;
+use super::section::{Section, describe};
 use crate::task::{CommandLine, InputSpec, OnChange, OutputSpec, Task};
 use refrain_core::{Calendar, Error, ErrorKind, Grain, Keep, PartitionScheme, PinMode, Result};
 use std::path::Path;
@@ -18,26 +18,27 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
     if let Some(cwd) = section.text("cwd")? {
         task.directory = home.join(expand(&section.name("cwd"), &cwd, lookup)?);
     }
-    if let Some(inputs) = section.section("in")? {
+    if let Some(inputs) = section.named("in")? {
         for (input, value) in named(inputs) {
             task.inputs.push(read_input(&input, value, lookup)?);
         }
     }
-    if let Some(outputs) = section.section("out")? {
+    if let Some(outputs) = section.named("out")? {
         for (output, value) in named(outputs) {
             task.outputs.push(read_output(&output, value, lookup)?);
         }
     }
-    if let Some(params) = section.section("param")? {
+    if let Some(params) = section.named("param")? {
         for (param, value) in named(params) {
             let text = match value {
                 Value::String(text) => text,
                 Value::Integer(number) => number.to_string(),
                 Value::Boolean(flag) => flag.to_string(),
-                _ => {
+                other => {
                     return Err(Error::invalid(format!(
-                        "`{}` must be a text, a whole number or a truth value",
-                        param.path
+                        "`{}` must be a text, a whole number or true or false, not {}",
+                        param.path,
+                        describe(&other)
                     )));
                 }
             };
@@ -99,7 +100,13 @@ fn named(section: Section) -> impl Iterator<Item = (Entry, Value)> {
 
 fn partitions(section: &mut Section) -> Result<PartitionScheme> {
     let zone = section.text("timezone")?;
-    match section.take("partition") {
+    let partition = section.take("partition");
+    let dated = matches!(&partition, Some(Value::String(text)) if text != "none");
+    if zone.is_some() && !dated {
+        return Err(Error::invalid(format!("`{}` is for partitions that are dates", section.name("timezone")))
+            .hint(format!("add `partition = \"daily\"`, or remove `{}`", section.name("timezone"))));
+    }
+    match partition {
         None => Ok(PartitionScheme::None),
         Some(Value::String(text)) if text == "none" => Ok(PartitionScheme::None),
         Some(Value::String(text)) => {
@@ -109,11 +116,12 @@ fn partitions(section: &mut Section) -> Result<PartitionScheme> {
         }
         Some(Value::Table(table)) => {
             let mut values = Section::new(section.name("partition"), table);
-            let names = values.texts("values")?.ok_or_else(|| {
+            let names = values.texts("values")?;
+            values.done()?;
+            let names = names.ok_or_else(|| {
                 Error::invalid(format!("`{}` must be `{{ values = [\"…\"] }}`", section.name("partition")))
             })?;
-            values.done()?;
-            PartitionScheme::values(names)
+            PartitionScheme::values(names).map_err(|error| error.within(format!("`{}`", section.name("partition"))))
         }
         Some(other) => Err(section.wrong("partition", "a grain such as \"daily\", or { values = [..] }", &other)),
     }
@@ -125,13 +133,14 @@ fn command(section: &mut Section) -> Result<Option<CommandLine>> {
         Some(Value::String(line)) if !line.trim().is_empty() => Ok(Some(CommandLine::Shell(line))),
         Some(Value::Array(words)) if !words.is_empty() => words
             .into_iter()
-            .map(|word| match word {
+            .enumerate()
+            .map(|(index, word)| match word {
                 Value::String(word) => Ok(word.into()),
-                other => Err(section.wrong("command", "a text or a list of texts", &other)),
+                other => Err(section.wrong(&format!("command[{index}]"), "a text", &other)),
             })
             .collect::<Result<Vec<_>>>()
             .map(|words| Some(CommandLine::Argv(words))),
-        Some(other) => Err(section.wrong("command", "a text or a list of texts that is not empty", &other)),
+        Some(other) => Err(section.wrong("command", "a text or a list of texts", &other)),
     }
 }
 
@@ -152,7 +161,8 @@ fn read_input(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<InputSp
         Value::String(text) => (text, PinMode::Copy),
         Value::Table(table) => {
             let mut section = Section::new(&entry.path, table);
-            let path = section.text("path")?.ok_or_else(|| missing(&section.name("path")))?;
+            let path = section.text("path")?;
+            let missing = missing(&section.name("path"));
             let mode = match section.text("pin")?.as_deref() {
                 None | Some("copy") => PinMode::Copy,
                 Some("verify") => PinMode::Verify,
@@ -162,9 +172,9 @@ fn read_input(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<InputSp
                 }
             };
             section.done()?;
-            (path, mode)
+            (path.ok_or(missing)?, mode)
         }
-        _ => return Err(Error::invalid(format!("`{}` must be a path, or {{ path = \"…\" }}", entry.path))),
+        other => return Err(no_path(entry, &other)),
     };
     let location = expand(&entry.path, &location, lookup)?;
     Ok(InputSpec { name: entry.name.clone(), location: location.parse()?, mode })
@@ -182,17 +192,29 @@ fn read_output(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<Output
                 )
                 .hint("`refrain sinks` lists the sinks of this build"));
             }
-            let path = section.text("path")?.ok_or_else(|| missing(&section.name("path")))?;
-            let mut output = OutputSpec::new(&entry.name, &expand(&entry.path, &path, lookup)?)?;
-            output.min_bytes = section.number("min_bytes")?;
-            output.min_files = section.number("min_files")?;
-            output.check = section.text("check")?;
-            output.allow_empty = section.flag("allow_empty")?.unwrap_or(false);
-            output.stdout = section.flag("stdout")?.unwrap_or(false);
+            let path = section.text("path")?;
+            let missing = missing(&section.name("path"));
+            let min_bytes = section.number("min_bytes")?;
+            let min_files = section.number("min_files")?;
+            let check = section.text("check")?;
+            let allow_empty = section.flag("allow_empty")?.unwrap_or(false);
+            let stdout = section.flag("stdout")?.unwrap_or(false);
             section.done()?;
-            Ok(output)
+            let path = expand(&entry.path, &path.ok_or(missing)?, lookup)?;
+            Ok(OutputSpec { stdout, allow_empty, min_bytes, min_files, check, ..OutputSpec::new(&entry.name, &path)? })
         }
-        _ => Err(Error::invalid(format!("`{}` must be a path, or {{ path = \"…\" }}", entry.path))),
+        other => Err(no_path(entry, &other)),
+    }
+}
+
+fn no_path(entry: &Entry, found: &Value) -> Error {
+    let error =
+        Error::invalid(format!("`{}` must be a path, or {{ path = \"…\" }}, not {}", entry.path, describe(found)));
+    match entry.name.as_str() {
+        "min_bytes" | "min_files" | "allow_empty" | "stdout" => {
+            error.hint(format!("give the output a name: out.NAME = {{ path = \"…\", {} = … }}", entry.name))
+        }
+        _ => error,
     }
 }
 
