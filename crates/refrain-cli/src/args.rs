@@ -5,39 +5,85 @@ use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0        published, or already published (the message says which)
-  1-117    the task's own exit code; nothing was published
-  118      published, a follow-up is pending: repeat the call to finish it
-  120      held: another attempt has the lease
-  121      fenced or conflict: another attempt took over, or another publication stands
-  122      unknown: the commit's answer was lost; `refrain recover` decides
-  123      refused: the staged output failed a guard
-  124      the task's time limit passed
-  125      refrain's own failure before the commit, or a refusal that needs a person
-  126/127  the command cannot be executed / was not found
-  128+n    the task was ended by signal n
-A task may use the same numbers: --report says whose the code was.";
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Global options";
+
+/// What an exit code means.
+pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
+    ("0", "published, or already published (the message says which)"),
+    ("1-117", "the task's own exit code; nothing was published"),
+    ("118", "published, a follow-up is pending: repeat the call to finish it"),
+    ("120", "held: another attempt has the lease"),
+    ("121", "fenced or conflict: another attempt took over, or another publication stands"),
+    ("122", "unknown: the commit's answer was lost; `refrain recover` decides"),
+    ("123", "refused: the staged output failed a guard"),
+    ("124", "the task's time limit passed"),
+    ("125", "refrain's own failure before the commit, or a refusal that needs a person"),
+    ("126/127", "the command cannot be executed / was not found"),
+    ("128+n", "the task was ended by signal n"),
+];
+
+/// What follows the exit codes.
+pub(crate) const EXIT_CODES_NOTE: &str = "A task may use the same numbers: --report says whose the code was.";
+
+/// What refrain reads of its environment.
+pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
+    ("REFRAIN_HOME", "the home, as --home, which wins; empty is not set"),
+    ("REFRAIN_LOG", "info, debug or trace: as -v, which wins; empty is not set"),
+    ("NO_COLOR", "if not empty, help and usage errors have no colours"),
+    ("REFRAIN_CRASH_AT", "for tests: die at a named step; empty is not set"),
+];
+
+/// How `refrain run` is called, with what each call does.
+pub(crate) const RUN_EXAMPLES: [(&str, &str); 2] = [
+    ("refrain run daily_delays --date 2013-01-01", "The task of refrain.toml, for one day"),
+    (
+        "refrain run carriers --out 'carriers/{date}.csv' --date today -- sh -c 'sort -u all.csv > \"$REFRAIN_OUT\"'",
+        "Any command, without refrain.toml naming it",
+    ),
+];
+
+fn exit_codes() -> String {
+    format!("Exit codes:\n{}{EXIT_CODES_NOTE}", table(&EXIT_CODES))
+}
+
+fn root_help() -> String {
+    format!("Environment:\n{}\n{}", table(&ENVIRONMENT), exit_codes())
+}
+
+fn run_examples() -> String {
+    let examples = RUN_EXAMPLES.map(|(line, what)| format!("  {what}:\n    {line}"));
+    format!("Examples:\n{}", examples.join("\n"))
+}
+
+fn run_help() -> String {
+    format!("{}\n\n{}", run_examples(), exit_codes())
+}
+
+fn table(rows: &[(&str, &str)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default() + 2;
+    let lines: Vec<_> = rows.iter().map(|(name, meaning)| format!("  {name:<width$}{meaning}\n")).collect();
+    lines.concat()
+}
 
 /// Makes a batch task safe to repeat: put `refrain run` in front of it.
 ///
 /// However often a scheduler, an operator or a crash repeats the task, readers see the old output or the new one,
 /// whole, never half of it and never twice.
 #[derive(Debug, Parser)]
-#[command(name = "refrain", version, after_long_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "refrain", version, after_long_help = root_help(), arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// The home: the directory with refrain.toml and .refrain/ [default: the nearest one at or above the current
-    /// directory]
-    #[arg(long, global = true, env = "REFRAIN_HOME", value_name = "DIR", hide_env_values = true)]
+    /// directory] [env: REFRAIN_HOME]
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub(crate) home: Option<PathBuf>,
 
     /// Show every step of the protocol with its rule number on stderr; -vv shows more
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GLOBAL)]
     pub(crate) verbose: u8,
 
-    /// Say nothing when all is well; -qq: errors only
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Print no line when all is well, only notes and errors; -qq: only errors. Data on stdout is printed all the same
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GLOBAL)]
     pub(crate) quiet: u8,
 
     #[command(subcommand)]
@@ -49,7 +95,7 @@ pub(crate) enum Command {
     /// Make a home here: .refrain/ and a commented refrain.toml; repeating it changes nothing
     Init,
     /// Run a task for one partition and publish its output, once
-    #[command(after_long_help = EXIT_CODES)]
+    #[command(after_help = run_examples(), after_long_help = run_help())]
     Run(Box<RunArgs>),
     /// Run a task for every date of a range, both ends included
     Backfill(BackfillArgs),
@@ -118,11 +164,11 @@ pub(crate) struct RunArgs {
     pub(crate) partition: Partition,
 
     /// The grain of --date, for a task that is not in refrain.toml
-    #[arg(long, value_enum, default_value = "daily", hide_short_help = true)]
+    #[arg(long, value_enum, default_value = "daily")]
     pub(crate) grain: GrainArg,
 
     /// The time zone of --date, for a task that is not in refrain.toml
-    #[arg(long, value_name = "ZONE", default_value = "UTC", hide_short_help = true)]
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(crate) timezone: String,
 
     /// An input to pin; the command finds its copy at $REFRAIN_IN_<NAME>
@@ -214,8 +260,20 @@ pub(crate) struct BackfillArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
+    /// A parameter for every run; the command finds it at $REFRAIN_PARAM_<NAME>
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub(crate) params: Vec<String>,
+
     #[command(flatten)]
     pub(crate) repeat: RepeatArgs,
+
+    /// End each command after so long
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+
+    /// Publish over something that refrain did not publish; it is kept as version 0
+    #[arg(long)]
+    pub(crate) adopt: bool,
 }
 
 #[derive(Debug, Args)]
@@ -240,7 +298,7 @@ pub(crate) struct LogArgs {
     #[command(flatten)]
     pub(crate) partition: Partition,
     /// At most so many
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// As JSON Lines
     #[arg(long)]

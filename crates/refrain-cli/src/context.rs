@@ -3,7 +3,7 @@
 use crate::args::{Cli, Partition as PartitionArgs};
 use crate::output::Loudness;
 use crate::probe::EnvironmentProbe;
-use refrain::core::{Calendar, Clock, Grain, Key, Partition, PartitionScheme, TaskName};
+use refrain::core::{Calendar, Clock, Grain, Key, Partition, PartitionScheme, TaskName, nearest};
 use refrain::{Boundary, Error, Home, Outside, Result, SystemClock, Task};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,10 @@ use std::sync::Arc;
 /// The call.
 pub(crate) struct Context {
     pub(crate) directory: PathBuf,
+    /// The home that the call names, absolute.
     pub(crate) home: Option<PathBuf>,
+    /// `--home` as it was given.
+    pub(crate) home_flag: Option<PathBuf>,
     pub(crate) loudness: Loudness,
     clock: SystemClock,
 }
@@ -20,8 +23,11 @@ impl Context {
     pub(crate) fn new(cli: &Cli) -> Result<Self> {
         let directory =
             std::env::current_dir().map_err(|error| Error::io("cannot tell the current directory", error))?;
-        let home = cli.home.as_ref().map(|home| directory.join(home));
-        Ok(Self { directory, home, loudness: Loudness::of(cli.quiet), clock: SystemClock })
+        // An empty variable is one that is not set: that is how a scheduler takes it back.
+        let variable = std::env::var_os("REFRAIN_HOME").filter(|home| !home.is_empty());
+        let home = cli.home.clone().or(variable.map(PathBuf::from)).map(|home| directory.join(home));
+        let home_flag = cli.home.clone();
+        Ok(Self { directory, home, home_flag, loudness: Loudness::of(cli.quiet), clock: SystemClock })
     }
 
     pub(crate) fn now(&self) -> jiff::Timestamp {
@@ -40,6 +46,27 @@ impl Context {
             sole_parent: true,
         };
         Boundary::with(self.find_home()?, outside)
+    }
+
+    /// A declared task, or one that has a history.
+    pub(crate) fn known_task(boundary: &Boundary, task: &str) -> Result<TaskName> {
+        let name: TaskName = task.parse()?;
+        if boundary.home().config.tasks.iter().any(|task| task.name == name) {
+            return Ok(name);
+        }
+        let known = boundary.task_names()?;
+        if known.contains(&name) {
+            return Ok(name);
+        }
+        let error = Error::invalid(format!("there is no task `{task}`, neither in refrain.toml nor in the log"));
+        Err(match nearest(task, known.iter().map(TaskName::as_str)) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None if known.is_empty() => error.hint("nothing is declared, and nothing was run yet"),
+            None => {
+                let known: Vec<_> = known.iter().map(TaskName::as_str).collect();
+                error.hint(format!("known tasks: {}", known.join(", ")))
+            }
+        })
     }
 
     /// The partition that the flags name.

@@ -1,10 +1,13 @@
 //! The reference, completions and man pages, all made from the definition of the command line.
 
-use crate::args::{Cli, DocsCommand};
+use crate::args::{Cli, DocsCommand, ENVIRONMENT, EXIT_CODES, EXIT_CODES_NOTE, RUN_EXAMPLES};
 use crate::output;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 use refrain::{Error, Result};
+use std::io;
 use std::path::Path;
 
 /// Completions on stdout.
@@ -26,9 +29,55 @@ pub(crate) fn docs(command: &DocsCommand) -> Result<()> {
 }
 
 fn man(directory: &Path) -> Result<()> {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    root.build();
     std::fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory))
+        .and_then(|()| pages(&root, directory))
         .map_err(|error| Error::io(format!("cannot write man pages to `{}`", directory.display()), error))
+}
+
+/// The page of a command and those of its subcommands.
+fn pages(command: &Command, directory: &Path) -> io::Result<()> {
+    for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
+        pages(child, directory)?;
+    }
+    // The text after the help is told in sections of its own.
+    let man = Man::new(command.clone().after_help(None::<&str>).after_long_help(None::<&str>));
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    let mut more = Roff::new();
+    match command.get_name() {
+        "refrain" => {
+            exit_status(&mut more);
+            list(&mut more, "ENVIRONMENT", &ENVIRONMENT);
+        }
+        "run" => {
+            exit_status(&mut more);
+            list(&mut more, "EXAMPLES", &RUN_EXAMPLES);
+        }
+        _ => {}
+    }
+    // Every rendering begins with the same definitions; the page has them already.
+    let more = more.render();
+    let sections = more.find(".SH").and_then(|start| more.get(start..)).unwrap_or_default();
+    page.extend(sections.as_bytes());
+    std::fs::write(directory.join(man.get_filename()), page)
+}
+
+fn exit_status(page: &mut Roff) {
+    list(page, "EXIT STATUS", &EXIT_CODES);
+    page.control("PP", []);
+    page.text([roman(EXIT_CODES_NOTE)]);
+}
+
+/// A section of terms and what they mean.
+fn list(page: &mut Roff, heading: &str, terms: &[(&str, &str)]) {
+    page.control("SH", [heading]);
+    for (term, meaning) in terms {
+        page.control("TP", []);
+        page.text([bold(*term)]);
+        page.text([roman(*meaning)]);
+    }
 }
 
 fn markdown() -> String {

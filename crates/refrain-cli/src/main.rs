@@ -12,10 +12,10 @@ mod run;
 mod signals;
 mod tend;
 mod trace;
+mod usage;
 
 use args::{Cli, Command, ConfigCommand};
 use clap::Parser;
-use clap::error::ErrorKind;
 use context::Context;
 use refrain::core::Window;
 use refrain::report::{exit_code, outcome_of};
@@ -25,26 +25,25 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(usage(&error)),
+        Err(error) => return ExitCode::from(whole(usage::tell(error))),
     };
     trace::start(cli.verbose);
     let done = Context::new(&cli).and_then(|context| dispatch(&context, &cli.command));
-    ExitCode::from(done.unwrap_or_else(|error| {
+    ExitCode::from(whole(done.unwrap_or_else(|error| {
         output::failure(&error, Window::NothingPublished);
         outcome_of(error.kind).1
-    }))
+    })))
 }
 
-/// Help and version are data; a wrong command line is a failure of the caller's, told like every other.
-fn usage(error: &clap::Error) -> u8 {
-    let help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    // Printing fails only when nobody listens.
-    drop(error.print());
-    if help {
-        return exit_code::PUBLISHED;
+/// The exit code, unless the call was to print data and could not.
+fn whole(code: u8) -> u8 {
+    match output::failed() {
+        Some(error) if code == exit_code::PUBLISHED => {
+            output::failure(&error, Window::NothingPublished);
+            exit_code::FAILED
+        }
+        _ => code,
     }
-    output::say(Window::NothingPublished.sentence());
-    exit_code::FAILED
 }
 
 fn dispatch(context: &Context, command: &Command) -> Result<u8> {

@@ -1,9 +1,13 @@
-//! Printing: stdout is data, stderr is everything else. A broken pipe is no error.
+//! Printing: stdout is data, stderr is everything else. A broken pipe is no error, a full disk is one.
 
 use refrain::core::Outcome;
 use refrain::core::Window;
 use refrain::{Conclusion, Error, Report};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
+
+/// Why data could not be printed, the first time.
+static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,10 +30,28 @@ impl Loudness {
     }
 }
 
-/// Prints a line of data. False when nobody reads any more.
+/// Prints a line of data. False when nobody reads any more, or it cannot be written; [`failed`] tells the latter.
 pub(crate) fn data(line: &str) -> bool {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_ok()
+    written(writeln!(stdout, "{line}").and_then(|()| stdout.flush()))
+}
+
+/// Keeps in mind why data could not be written.
+pub(crate) fn written(result: io::Result<()>) -> bool {
+    let Err(error) = result else { return true };
+    if error.kind() != ErrorKind::BrokenPipe {
+        // Only the first reason is told.
+        drop(FAILURE.set(error));
+    }
+    false
+}
+
+/// Why the data that was printed is not complete. A reader that went away has what it wanted.
+pub(crate) fn failed() -> Option<Error> {
+    FAILURE.get().map(|error| {
+        let cause = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        Error::io("cannot write to standard output", cause)
+    })
 }
 
 /// Prints a line for people.
@@ -74,7 +96,7 @@ fn success(report: &Report) -> String {
         .iter()
         .map(|output| {
             if output.sink == "directory" {
-                format!("{} ({} files, {})", output.location, output.files, size(output.bytes))
+                format!("{} ({}, {})", output.location, files(output.files), size(output.bytes))
             } else {
                 format!("{} ({})", output.location, size(output.bytes))
             }
@@ -89,17 +111,69 @@ fn success(report: &Report) -> String {
     format!("published: {key}: {version}: {}", outputs.join(", "))
 }
 
-/// A size for people, in units of 1024 bytes.
+/// A number of files for people.
+pub(crate) fn files(count: u64) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+}
+
+/// A size for people, in units of 1024 bytes, rounded to the nearest tenth.
 pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    let mut whole = bytes;
-    let mut unit = 0;
-    while whole >= 1024 * 1024 && unit + 1 < UNITS.len() {
-        whole /= 1024;
-        unit += 1;
+    let tenths = |unit: u128| (u128::from(bytes) * 10 + unit / 2) / unit;
+    let mut unit = 1024;
+    let mut names = UNITS.iter();
+    let mut name = names.next().copied().unwrap_or_default();
+    // What rounds to 1024 of a unit is one of the next.
+    while tenths(unit) >= 10_240
+        && let Some(larger) = names.next()
+    {
+        unit *= 1024;
+        name = larger;
     }
-    format!("{}.{} {}", whole / 1024, whole % 1024 * 10 / 1024, UNITS[unit])
+    format!("{}.{} {name}", tenths(unit) / 10, tenths(unit) % 10)
+}
+
+/// A command line that a shell reads as these words.
+pub(crate) fn shell_line<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    let quoted = |word: &str| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.to_owned()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    words.into_iter().map(|word| quoted(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{files, shell_line, size};
+
+    #[test]
+    fn sizes_are_rounded_to_the_nearest_tenth() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1075, "1.0 KiB"),
+            (1076, "1.1 KiB"),
+            (1_048_524, "1023.9 KiB"),
+            (1_048_525, "1.0 MiB"),
+            (1_572_864, "1.5 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(size(bytes), text, "{bytes}");
+        }
+        assert_eq!((files(1), files(2)), ("1 file".to_owned(), "2 files".to_owned()));
+    }
+
+    #[test]
+    fn a_shell_line_can_be_pasted() {
+        assert_eq!(shell_line(["refrain", "--home", "my home", "run"]), "refrain --home 'my home' run");
+        assert_eq!(shell_line(["it's", "", "a=b"]), r"'it'\''s' '' a=b");
+    }
 }

@@ -22,7 +22,8 @@ enum Plan {
 
 impl EnvironmentProbe {
     pub(crate) fn from_environment() -> Result<Self> {
-        let plan = std::env::var("REFRAIN_CRASH_AT").ok().map(|text| parse(&text)).transpose()?;
+        let text = std::env::var("REFRAIN_CRASH_AT").ok().filter(|text| !text.is_empty());
+        let plan = text.map(|text| parse(&text)).transpose()?;
         Ok(Self { plan })
     }
 }
@@ -42,7 +43,12 @@ fn parse(text: &str) -> Result<Plan> {
     let point = CrashPoint::ALL.iter().copied().find(|point| point.name() == name);
     match (point, times.parse()) {
         (Some(point), Ok(times)) => Ok(Plan::Act { point, left: AtomicU32::new(times), action }),
-        _ => Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: there is no point `{rest}`"))),
+        (None, _) => {
+            let names: Vec<_> = CrashPoint::ALL.iter().map(|point| point.name()).collect();
+            Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: there is no point `{name}`"))
+                .hint(format!("points are {}", names.join(", "))))
+        }
+        (_, Err(_)) => Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: `{times}` is not a number of times"))),
     }
 }
 

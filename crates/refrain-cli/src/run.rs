@@ -49,6 +49,8 @@ pub(crate) fn repeat(args: &RepeatArgs) -> Repeat {
 }
 
 fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task> {
+    once_each("--in", &args.inputs, |spec, _| named(spec).map_or(spec, |(name, _)| name).to_owned())?;
+    once_each("--out", &args.outputs, output_name)?;
     let declared = home.config.tasks.iter().any(|task| task.name.as_str() == args.task);
     let ad_hoc = !args.outputs.is_empty() || args.stdout.is_some();
     let mut task = if declared || !ad_hoc {
@@ -64,17 +66,20 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
         task.inputs.push(InputSpec { name: name.to_owned(), location: location.parse()?, mode: PinMode::Copy });
     }
     for (index, spec) in args.outputs.iter().enumerate() {
-        let fallback = if index == 0 { "out".to_owned() } else { format!("out{}", index + 1) };
-        add_output(&mut task, spec, &fallback, false)?;
+        add_output(&mut task, spec, &output_name(spec, index), false)?;
     }
     if let Some(spec) = &args.stdout {
-        add_output(&mut task, spec, "stdout", true)?;
+        let name = named(spec).map_or("stdout", |(name, _)| name);
+        let same = |(index, output): &(usize, &String)| output_name(output, *index) == name;
+        if let Some((_, output)) = args.outputs.iter().enumerate().find(same) {
+            return Err(Error::invalid(format!(
+                "`--out {output}` and `--stdout {spec}` both name the output `{name}`"
+            ))
+            .hint("give one of them another name, or leave `--out` away"));
+        }
+        add_output(&mut task, spec, name, true)?;
     }
-    for spec in &args.params {
-        let (name, value) =
-            named(spec).ok_or_else(|| Error::invalid(format!("`--param {spec}` is not of the form NAME=VALUE")))?;
-        task.params.insert(name.to_owned(), value.to_owned());
-    }
+    set_params(&mut task, &args.params)?;
     if !args.command.is_empty() {
         task.command = Some(CommandLine::Argv(args.command.clone()));
     }
@@ -109,16 +114,53 @@ fn grain(arg: GrainArg) -> Grain {
     }
 }
 
-fn add_output(task: &mut Task, spec: &str, fallback: &str, stdout: bool) -> Result<()> {
-    let (name, location) = named(spec).unwrap_or((fallback, spec));
+/// Sets the parameters that the flags give.
+pub(crate) fn set_params(task: &mut Task, specs: &[String]) -> Result<()> {
+    once_each("--param", specs, |spec, _| spec.split('=').next().unwrap_or_default().to_owned())?;
+    for spec in specs {
+        let (name, value) = spec
+            .split_once('=')
+            .filter(|(name, _)| is_name(name))
+            .ok_or_else(|| Error::invalid(format!("`--param {spec}` is not of the form NAME=VALUE")))?;
+        task.params.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses a flag that is given twice for one name: one of the two would be lost.
+fn once_each(flag: &str, specs: &[String], name_of: impl Fn(&str, usize) -> String) -> Result<()> {
+    let names: Vec<String> = specs.iter().enumerate().map(|(index, spec)| name_of(spec, index)).collect();
+    for (index, name) in names.iter().enumerate() {
+        if let Some(before) = names[..index].iter().position(|earlier| earlier == name) {
+            let (one, other) = (&specs[before], &specs[index]);
+            return Err(Error::invalid(format!("`{flag} {one}` and `{flag} {other}` both name `{name}`"))
+                .hint("leave one of them away, or give it another name"));
+        }
+    }
+    Ok(())
+}
+
+/// The name of an output of the command line: its own, or one by its place.
+fn output_name(spec: &str, index: usize) -> String {
+    match named(spec) {
+        Some((name, _)) => name.to_owned(),
+        None if index == 0 => "out".to_owned(),
+        None => format!("out{}", index + 1),
+    }
+}
+
+fn add_output(task: &mut Task, spec: &str, name: &str, stdout: bool) -> Result<()> {
+    let location = named(spec).map_or(spec, |(_, location)| location);
     let mut output = OutputSpec::new(name, location)?;
     output.stdout = stdout;
     if stdout && location.ends_with('/') {
         return Err(Error::invalid(format!("`--stdout {spec}` names a directory; the standard output is one file")));
     }
     match task.outputs.iter_mut().find(|known| known.name == name) {
-        Some(known) if stdout => known.stdout = true,
-        Some(known) => *known = output,
+        // What the configuration asks of the output is asked wherever it is published.
+        Some(known) => {
+            *known = OutputSpec { location: output.location, stdout: known.stdout || stdout, ..known.clone() }
+        }
         None => task.outputs.push(output),
     }
     Ok(())
@@ -127,11 +169,14 @@ fn add_output(task: &mut Task, spec: &str, fallback: &str, stdout: bool) -> Resu
 /// `NAME=REST`, where NAME is a name and not the beginning of a path.
 fn named(spec: &str) -> Option<(&str, &str)> {
     let (name, rest) = spec.split_once('=')?;
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (!name.is_empty() && name.chars().all(legal) && !rest.is_empty()).then_some((name, rest))
+    (is_name(name) && !rest.is_empty()).then_some((name, rest))
 }
 
-fn duration(flag: &str, text: &str) -> Result<Duration> {
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+pub(crate) fn duration(flag: &str, text: &str) -> Result<Duration> {
     parse_duration(text).map_err(|error| error.within(format!("`{flag}`")))
 }
 

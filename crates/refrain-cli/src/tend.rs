@@ -23,7 +23,9 @@ pub(crate) fn init(context: &Context) -> Result<()> {
     for path in made {
         output::say(&format!("made {}", path.display()));
     }
-    output::say("next: refrain run NAME --date 2025-03-24 --out 'reports/{date}.csv' -- sh -c 'date > $REFRAIN_OUT'");
+    output::say(
+        "next: refrain run NAME --date 2025-03-24 --out 'reports/{date}.csv' -- sh -c 'date > \"$REFRAIN_OUT\"'",
+    );
     Ok(())
 }
 
@@ -39,7 +41,7 @@ pub(crate) fn rollback(context: &Context, args: &RollbackArgs) -> Result<u8> {
 /// `refrain recover`
 pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     let boundary = context.boundary()?;
-    let task = args.task.as_deref().map(str::parse).transpose()?;
+    let task = args.task.as_deref().map(|task| Context::known_task(&boundary, task)).transpose()?;
     let recovered = boundary.recover(task.as_ref())?;
     if recovered.is_empty() && context.loudness == Loudness::Normal {
         output::say("nothing to recover: the end of every attempt is known");

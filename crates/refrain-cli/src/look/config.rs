@@ -12,10 +12,10 @@ use std::path::Path;
 /// Shows the configuration. A location is shown without its password, and of the store only the kind.
 pub(crate) fn config(context: &Context) -> Result<()> {
     let home = context.find_home()?;
-    let origin = match (&context.home, std::env::var_os("REFRAIN_HOME")) {
-        (None, _) => "found from the current directory",
-        (Some(_), Some(_)) => "--home or REFRAIN_HOME",
-        (Some(_), None) => "--home",
+    let origin = match (&context.home_flag, &context.home) {
+        (Some(_), _) => "--home",
+        (None, Some(_)) => "REFRAIN_HOME",
+        (None, None) => "found from the current directory",
     };
     line("home", &quoted(&home.directory.display().to_string()), origin);
     match &home.config.store {

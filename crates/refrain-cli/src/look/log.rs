@@ -12,12 +12,12 @@ pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let mut filter = AttemptFilter { limit: Some(args.limit), ..AttemptFilter::default() };
     if let Some(task) = &args.task {
+        filter.task = Some(Context::known_task(&boundary, task)?);
         let asked = args.partition.date.is_some() || args.partition.partition.is_some();
         if asked {
             let key = context.key(&boundary, task, &args.partition)?;
             filter.partition = Some(key.partition);
         }
-        filter.task = Some(task.parse()?);
     } else if args.partition.date.is_some() || args.partition.partition.is_some() {
         return Err(
             super::invalid("a partition is one of a task: name the task, too").hint("refrain log TASK --date D")

@@ -89,8 +89,8 @@ fn published(path: &PublishedPath) {
     line("sealed", &format!("{:.3}", publication.sealed_at));
     for output in &publication.run.outputs {
         if let Some(data) = publication.data_for(&output.slot) {
-            let files = if data.files == 1 { "1 file".to_owned() } else { format!("{} files", data.files) };
-            line("output", &format!("{}: {} in {files}, {}", output.name, output::size(data.bytes), data.digest));
+            let (size, files) = (output::size(data.bytes), output::files(data.files));
+            line("output", &format!("{}: {size} in {files}, {}", output.name, data.digest));
         }
     }
     for input in &publication.run.inputs {

@@ -16,7 +16,7 @@ const NEWEST: usize = 31;
 pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let names = match &args.task {
-        Some(task) => vec![known(&boundary, task)?],
+        Some(task) => vec![Context::known_task(&boundary, task)?],
         None => boundary.task_names()?,
     };
     let mut all = Vec::new();
@@ -33,15 +33,6 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
         output::data(&json(&all)?);
     }
     Ok(())
-}
-
-/// A declared task, or one that has a history.
-fn known(boundary: &Boundary, task: &str) -> Result<TaskName> {
-    let name: TaskName = task.parse()?;
-    if boundary.task_names()?.contains(&name) {
-        return Ok(name);
-    }
-    boundary.home().config.task(task).map(|task| task.name.clone())
 }
 
 fn survey(context: &Context, boundary: &Boundary, name: &TaskName, args: &StatusArgs) -> Result<Survey> {

@@ -88,6 +88,46 @@ fn backfill_goes_on_after_a_failed_date_and_says_how_to_go_on() {
 }
 
 #[test]
+fn backfill_passes_its_flags_on_and_repeats_them() {
+    let home = home();
+    home.config(
+        "[task.t]\npartition = \"daily\"\ncommand = \"test $REFRAIN_PARAM_K != bad; echo $REFRAIN_PARAM_K > $REFRAIN_OUT\"\n\
+         out.o = \"o/{date}\"\n",
+    );
+    let (place, range) = (home.path().display().to_string(), ["--from", "2025-03-24", "--to", "2025-03-25"]);
+    let backfill = |flags: &[&str]| home.run([&["--home", &place, "backfill", "t"], &range[..], flags].concat());
+    home.write("o/2025-03-24", "by hand");
+    backfill(&["--param", "k=a b"]).expect_code(125);
+    assert_eq!(home.read("o/2025-03-25"), "a b\n");
+    backfill(&["--param", "k=a b", "--adopt", "--timeout", "1m"]).success();
+    assert_eq!(home.read("o/2025-03-24"), "a b\n");
+    let output = backfill(&["--param", "k=c d", "--rerun", "--jobs", "2", "--timeout", "0s"]);
+    let line = format!(
+        "to go on: refrain --home {place} backfill t --from 2025-03-24 --to 2025-03-25 --jobs 2 \
+         --param 'k=c d' --timeout 0s --rerun"
+    );
+    assert_eq!(output.stderr.lines().last(), Some(line.as_str()), "{output}");
+    crate::call::assert_fails(&backfill(&["--param", "k=1", "--param", "k=2"]), &["`--param k=1`", "`--param k=2`"]);
+}
+
+#[test]
+fn backfill_dry_run_says_what_its_flags_would_do() {
+    let home = daily();
+    for day in ["2025-03-24", "2025-03-25"] {
+        home.run(["run", "daily", "--date", day]).success();
+    }
+    home.write("in/2025-03-25.csv", "later\n");
+    let words = |flag: &[&str]| {
+        let range = ["backfill", "daily", "--from", "2025-03-24", "--to", "2025-03-25", "--dry-run"];
+        let output = home.run([&range[..], flag].concat()).success();
+        output.stdout.lines().map(|line| line.split('\t').nth(1).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(words(&[]), ["nothing", "nothing"]);
+    assert_eq!(words(&["--if-changed"]), ["nothing", "run"]);
+    assert_eq!(words(&["--rerun"]), ["run", "run"]);
+}
+
+#[test]
 fn backfill_refuses_a_range_that_is_none() {
     let home = daily();
     for (from, to) in [("2025-03-26", "2025-03-24"), ("nonsense", "2025-03-24"), ("2025-03-24", "2025-02-30")] {

@@ -45,9 +45,9 @@ fn the_home_is_named_by_flag_then_variable_then_place() {
     assert!(shown(here.run(["config", "show"])).contains(&path(&place)));
     let here = here.env("REFRAIN_HOME", variable.path());
     let line = shown(here.run(["config", "show"]));
-    assert!(line.contains(&path(&variable)) && line.contains("REFRAIN_HOME"), "{line}");
+    assert!(line.contains(&path(&variable)) && line.ends_with("# REFRAIN_HOME"), "{line}");
     let line = shown(here.run(["--home", &path(&flag), "config", "show"]));
-    assert!(line.contains(&path(&flag)) && line.contains("--home"), "{line}");
+    assert!(line.contains(&path(&flag)) && line.ends_with("# --home"), "{line}");
 }
 
 #[test]
@@ -75,6 +75,8 @@ fn an_unknown_key_is_refused_with_the_nearest() {
         ("[task.a]\nout.x = { path = \"a\", min_byte = 1 }\n", "`task.a.out.x.min_byte`", "`task.a.out.x.min_bytes`?"),
         ("[task.a]\nout.x = \"a\"\nkeep = { version = 1 }\n", "`task.a.keep.version`", "`task.a.keep.versions`?"),
         ("[task.a]\nout.x = \"a\"\nlease = { tll = \"1s\" }\n", "`task.a.lease.tll`", "`task.a.lease.ttl`?"),
+        ("[task.a]\nout.x = \"a\"\ncmd = \"x\"\n", "`task.a.cmd`", "`task.a.command`?"),
+        ("[task.a]\nout.x = { pth = \"a\" }\n", "`task.a.out.x.pth`", "`task.a.out.x.path`?"),
         ("[task.a]\nout.x = \"a\"\nzzzzzzzz = 1\n", "`task.a.zzzzzzzz`", "known here: "),
     ] {
         home.config(text);
@@ -95,10 +97,55 @@ fn a_wrong_value_is_refused_by_name() {
         ("[task.a]\ncommand = \"true\"\n", "declares no output"),
         ("[task.\"a b\"]\nout.x = \"a\"\n", "a b"),
         ("[task.a\n", "line 1"),
+        ("[task.a]\nout.x = { path = \"a\", min_bytes = -3 }\n", "not -3"),
+        ("[task.a]\nout = \"q.txt\"\n", "out.NAME = \"q.txt\""),
+        ("[task.a]\nout = { path = \"q\", min_bytes = 3 }\n", "out.NAME = { path"),
+        ("[task.a]\nout.x = \"a\"\ncode = [\"a\", 5]\n", "`task.a.code[1]` must be a text, not 5"),
+        ("[task.a]\nout.x = \"a\"\ncommand = \"\"\n", "not an empty text"),
+        ("[task.a]\nout.x = \"a\"\ntimezone = \"UTC\"\n", "for partitions that are dates"),
     ] {
         home.config(text);
         assert_fails(&home.run(["status"]), &["refrain.toml", says]);
     }
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused_with_the_line() {
+    let home = home();
+    home.write("refrain.toml", b"# one\n# two \xff\n");
+    assert_fails(&home.run(["status"]), &["refrain.toml", "line 2", "UTF-8"]);
+}
+
+#[test]
+fn an_empty_variable_is_one_that_is_not_set() {
+    let home = daily();
+    let empty = home.refrain().env("REFRAIN_HOME", "").env("REFRAIN_CRASH_AT", "").env("REFRAIN_LOG", "");
+    let output = empty.run(["run", "daily", "--date", "2025-03-24"]).success();
+    assert_eq!(output.stderr.lines().count(), 1, "{output}");
+    assert!(empty.run(["config", "show"]).success().stdout.contains("# found from the current directory"));
+}
+
+#[test]
+fn a_name_that_is_given_twice_is_refused_with_both() {
+    let home = home();
+    for (flags, both) in [
+        (["--out", "a=x", "--out", "a=y"], ["`--out a=x`", "`--out a=y`"]),
+        (["--out", "x", "--out", "out=y"], ["`--out x`", "`--out out=y`"]),
+        (["--out", "a=x", "--stdout", "a=y"], ["`--out a=x`", "`--stdout a=y`"]),
+    ] {
+        let mut all = vec!["job"];
+        all.extend(flags);
+        run(&home, &all, "true").nothing(125, "error").says(both[0]).says(both[1]);
+    }
+    let flags = ["job", "--out", "o", "--param", "k=1", "--param", "k=2"];
+    run(&home, &flags, "true").nothing(125, "error").says("`--param k=1`").says("`--param k=2`");
+}
+
+#[test]
+fn an_output_keeps_its_guards_wherever_the_flag_puts_it() {
+    let home = home();
+    home.config("[task.job]\ncommand = \"echo x > $REFRAIN_OUT\"\nout.o = { path = \"a\", min_bytes = 100 }\n");
+    run(&home, &["job", "--out", "o=b"], "").nothing(123, "refused").says("100");
 }
 
 #[test]
@@ -108,7 +155,9 @@ fn an_unknown_task_is_refused_with_the_nearest_or_with_what_would_make_it() {
         let output = home.run([command, "dayly", "--date", "2025-03-24"]);
         assert_fails(&output, &["there is no task `dayly`", "did you mean `daily`?"]);
     }
-    assert_fails(&home.run(["status", "dayly"]), &["did you mean `daily`?"]);
+    for command in ["status", "log", "recover"] {
+        assert_fails(&home.run([command, "dayly"]), &["there is no task `dayly`", "did you mean `daily`?"]);
+    }
     home.config("");
     assert_fails(&home.run(["run", "job"]), &["[task.job]", "--out FILE -- COMMAND"]);
 }

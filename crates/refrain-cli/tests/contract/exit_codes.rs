@@ -219,8 +219,7 @@ fn a_failed_write_of_the_database_is_125_and_nothing_is_lost() {
 #[test]
 fn wrong_usage_is_125_and_not_2() {
     let home = home();
-    let wrong: [&[&str]; 9] = [
-        &[],
+    let wrong: [&[&str]; 8] = [
         &["nonsense"],
         &["run"],
         &["run", "job", "--bogus"],
@@ -234,6 +233,49 @@ fn wrong_usage_is_125_and_not_2() {
         let output = home.run(arguments).expect_code(125);
         assert_closes(&output, crate::call::NOTHING);
         assert_eq!(output.stdout, "", "{output}");
+    }
+}
+
+#[test]
+fn a_call_that_only_asks_for_help_is_shown_it() {
+    let home = home();
+    for arguments in [&[][..], &["config"], &["store"]] {
+        let output = home.run(arguments).expect_code(125);
+        assert!(output.stderr.contains("Usage: ") && !output.stderr.contains("published."), "{output}");
+        assert_eq!(output.stdout, "", "{output}");
+    }
+}
+
+#[test]
+fn wrong_usage_shows_what_was_meant() {
+    let home = home();
+    let meant: [(&[&str], &str); 4] = [
+        (
+            &["run", "sh", "--out", "o", "sh", "-c", "true it"],
+            "put '--' before the command: refrain run sh --out o -- sh -c 'true it'",
+        ),
+        (&["run", "job", "--wait", "5s"], "write '--wait=5s'"),
+        (&["status", "--jso"], "'--json'"),
+        (&["completions", "tcsh"], "zsh"),
+    ];
+    for (arguments, tip) in meant {
+        assert_fails(&home.run(arguments), &[tip]);
+    }
+}
+
+#[test]
+fn data_that_cannot_be_written_is_125() {
+    let home = home();
+    run(&home, &["job", "--out", "out.csv"], WRITE).published();
+    for arguments in [&["status"][..], &["log", "--json"], &["config", "show"], &["--help"], &["completions", "bash"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = home.refrain().command(arguments);
+        let output =
+            command.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {text}");
+        assert!(text.contains("cannot write to standard output") && text.contains("No space left"), "{text}");
+        assert_eq!(text.lines().last(), Some(crate::call::NOTHING));
     }
 }
 
