@@ -19,21 +19,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::leftovers::Known;
 
-/// Inherited descriptors are closed because a caller's `exec 9>lock` would otherwise be held a moment longer than by us. A plain sh
-/// can close 3 to 9 only, so where there are others bash takes over, before anything is read. The script comes as `$1`.
+/// The low inherited descriptors are closed because a caller's `exec 9>lock` would otherwise be held a moment longer than
+/// by us. A plain sh cannot close those above 9; they go with the guard, which ends with us or right after.
 /// Nothing here may carry the marker in its environment: the guard must never look like a leftover.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
-for file in /proc/$$/fd/*; do
-  number=${file##*/}
-  [ "$number" -gt 9 ] || continue
-  if [ -n "$BASH_VERSION" ]; then
-    eval "exec $number>&-"
-  elif command -v bash >/dev/null; then
-    exec bash -c 'eval "$1"' refrain-guard "$1"
-  fi
-done
 IFS= read -r attempt || exit 0
 group=
 while IFS= read -r line; do
@@ -78,7 +69,7 @@ impl Guard {
     pub(super) fn start(attempt: &str) -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", "eval \"$1\"", "refrain-guard", SCRIPT])
+            .args(["-c", SCRIPT, "refrain-guard"])
             .env_clear()
             .env("PATH", tools())
             .env("VARIABLE", super::ATTEMPT_VARIABLE);

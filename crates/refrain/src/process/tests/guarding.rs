@@ -107,7 +107,9 @@ fn the_guard_holds_nothing_and_is_no_leftover() {
     let pipe = held.iter().find(|(number, _)| number == "0").unwrap().1.clone();
     assert!(links(running.command).iter().any(|(_, target)| target == &PathBuf::from("/dev/zero")), "no such test");
     for (number, target) in &held {
-        assert!(number == "0" || target == &PathBuf::from("/dev/null"), "{held:?}");
+        // A plain sh cannot close what is above 9.
+        let closable = number.parse::<u32>().is_ok_and(|number| number <= 9);
+        assert!(!closable || number == "0" || target == &PathBuf::from("/dev/null"), "{held:?}");
     }
     assert!(links(running.command).iter().all(|(_, target)| target != &pipe), "the command holds the guard's pipe");
     assert_eq!(fs::read_link(format!("/proc/{guard}/cwd")).unwrap(), PathBuf::from("/"));
