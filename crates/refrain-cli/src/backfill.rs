@@ -41,6 +41,7 @@ pub(crate) fn backfill(context: &Context, args: &BackfillArgs) -> Result<u8> {
     work.run(args.jobs, &events);
     let left = lock(&work.waiting);
     let mut tally = lock(&work.tally);
+    tally.failed.sort_by_key(|interval| interval.start);
     if let (Some(signal), false, 0) = (lock(&work.running).stopped_by, left.is_empty(), tally.exit_code) {
         tally.exit_code = u8::try_from(128 + signal).unwrap_or(exit_code::FAILED);
     }

@@ -46,6 +46,12 @@ pub(crate) fn written(result: io::Result<()>) -> bool {
     false
 }
 
+/// Whether nobody reads any more.
+pub(crate) fn is_broken_pipe(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
+
 /// Why the data that was printed is not complete. A reader that went away has what it wanted.
 pub(crate) fn failed() -> Option<Error> {
     FAILURE.get().map(|error| {

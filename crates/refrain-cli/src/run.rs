@@ -19,6 +19,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> u8 {
     output::conclusion(&conclusion, context.loudness);
     if let Some(place) = &args.report
         && let Err(error) = conclusion.report.write(place)
+        && !(place == "-" && output::is_broken_pipe(&error))
     {
         output::failure(&error, conclusion.report.window);
     }
@@ -36,7 +37,7 @@ fn attempt(context: &Context, args: &RunArgs) -> Result<Conclusion> {
         allow_empty: args.allow_empty,
     };
     let stdout = if args.report.as_deref() == Some("-") { Stdout::Stderr } else { Stdout::Inherit };
-    boundary.run(&task, &partition, &options, stdout, signals::listen()?)
+    boundary.run(&task, &partition, &options, stdout, signals::listen)
 }
 
 /// The flags of a repeated call.

@@ -111,6 +111,21 @@ fn backfill_passes_its_flags_on_and_repeats_them() {
 }
 
 #[test]
+fn backfill_that_is_interrupted_says_how_to_go_on() {
+    let home = home();
+    home.config(
+        "[task.t]\npartition = \"daily\"\nout.o = \"o/{date}\"\n\
+         command = \"touch started; while [ ! -e go ]; do sleep 0.01; done; echo x > $REFRAIN_OUT\"\n",
+    );
+    let running = home.spawn(["-q", "backfill", "t", "--from", "2025-03-24", "--to", "2025-03-26"]);
+    refrain_testkit::freeze::wait_for_path(&home.join("started"));
+    refrain_testkit::freeze::send(running.pid(), rustix::process::Signal::INT);
+    let output = running.wait().expect_code(130).says("0 published, 0 already published, 1 failed, 2 not begun");
+    let line = "to go on: refrain backfill t --from 2025-03-24 --to 2025-03-26";
+    assert_eq!(output.stderr.lines().last(), Some(line), "{output}");
+}
+
+#[test]
 fn backfill_dry_run_says_what_its_flags_would_do() {
     let home = daily();
     for day in ["2025-03-24", "2025-03-25"] {
@@ -235,8 +250,11 @@ fn man_pages_are_made_for_every_command() {
 fn a_broken_pipe_is_no_error() {
     let home = home();
     let program = env!("CARGO_BIN_EXE_refrain");
-    let line = format!("{program} completions bash | true; echo ${{PIPESTATUS[0]}}");
-    let output = Command::new("bash").arg("-c").arg(line).current_dir(home.path()).output().unwrap();
-    let text = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!((text.0.as_ref(), text.1.as_ref()), ("0\n", ""));
+    let report = "-q run job --out out.csv --report - -- sh -c 'sleep 0.2; echo x > $REFRAIN_OUT'";
+    for call in ["completions bash", report] {
+        let line = format!("{program} {call} | true; echo ${{PIPESTATUS[0]}}");
+        let output = Command::new("bash").arg("-c").arg(line).current_dir(home.path()).output().unwrap();
+        let text = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!((text.0.as_ref(), text.1.as_ref()), ("0\n", ""), "{call}");
+    }
 }

@@ -1,0 +1,119 @@
+//! Runs that are decided at their first output while the second cannot follow, and reruns that were killed.
+
+use crate::call::{PUBLISHED, assert_closes, home, names, run};
+use crate::{killed_at, status};
+use refrain_testkit::program::Home;
+use std::fs;
+
+const FLAGS: [&str; 5] = ["job", "--out", "a=a.csv", "--out", "b=b.csv"];
+const SCRIPT: &str = "echo x >> runs.log; echo one > $REFRAIN_OUT_A; echo one > $REFRAIN_OUT_B";
+const SECOND: &str = "echo x >> runs.log; echo two > $REFRAIN_OUT_A; echo two > $REFRAIN_OUT_B";
+
+/// A run that is decided: `a` is published, `b` is sealed and still to follow.
+fn decided() -> Home {
+    let home = home();
+    killed_at(&home, "after-commit", &FLAGS, SCRIPT);
+    assert_eq!((home.read("a.csv"), home.exists("b.csv")), ("one\n".into(), false));
+    home
+}
+
+fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&FLAGS[..], more].concat()
+}
+
+fn lose_sealed_data(home: &Home) {
+    let slots = home.join(".refrain/slots");
+    let staging: Vec<_> = names(&slots).into_iter().filter(|name| name.ends_with(".1")).collect();
+    assert_eq!(staging.len(), 1, "{staging:?}");
+    fs::remove_dir_all(slots.join(&staging[0])).unwrap();
+}
+
+#[test]
+fn without_the_second_outputs_sealed_data_run_is_refused_and_rerun_heals_both_outputs() {
+    let home = decided();
+    lose_sealed_data(&home);
+    for _ in 0..2 {
+        let call = run(&home, &FLAGS, SECOND);
+        let call = call.says("the sealed output for").says("--rerun");
+        assert_eq!(call.output.code, Some(125), "{}", call.output);
+        assert_eq!((home.read("a.csv"), home.exists("b.csv")), ("one\n".into(), false));
+    }
+    assert!(!home.run(["recover"]).stderr.contains("is finished"));
+    let call = run(&home, &flags(&["--rerun"]), SECOND).published();
+    assert_eq!(call.number("generation"), 2);
+    assert_eq!((home.read("a.csv"), home.read("b.csv")), ("two\n".into(), "two\n".into()));
+    run(&home, &FLAGS, SECOND).already_published();
+    assert_eq!(status(&home, "job").0, "published");
+    home.run(["recover"]).success().says("nothing to recover");
+}
+
+#[test]
+fn a_rerun_that_gives_up_lost_data_and_fails_leaves_what_stands_and_the_next_rerun_heals() {
+    let home = decided();
+    lose_sealed_data(&home);
+    let call = run(&home, &flags(&["--rerun"]), "exit 9");
+    assert_eq!((call.output.code, home.read("a.csv")), (Some(9), "one\n".to_owned()), "{}", call.output);
+    run(&home, &flags(&["--rerun"]), SECOND).published();
+    assert_eq!((home.read("a.csv"), home.read("b.csv")), ("two\n".into(), "two\n".into()));
+}
+
+#[test]
+fn with_the_sealed_data_in_place_even_rerun_first_finishes_what_was_decided() {
+    let home = decided();
+    run(&home, &flags(&["--rerun"]), "exit 9").nothing(9, "task_failed");
+    assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "one\n".into()));
+}
+
+#[test]
+fn a_foreign_file_at_the_second_output_is_told_every_time_and_adopt_heals() {
+    let home = decided();
+    home.write("b.csv", "theirs\n");
+    for _ in 0..2 {
+        let call = run(&home, &FLAGS, SECOND).ends(118, "decided", "published").says("--adopt");
+        assert_closes(&call.output, PUBLISHED);
+        assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "theirs\n".into()));
+        let recover = home.run(["recover"]);
+        assert_ne!(recover.code, Some(0), "{recover}");
+        assert!(recover.stderr.contains("job: cannot be settled"), "{recover}");
+        assert_closes(&recover, PUBLISHED);
+        assert_eq!((status(&home, "job").0, status(&home, "job").1), ("unsettled".to_owned(), Some(1)));
+    }
+    run(&home, &flags(&["--adopt"]), SECOND).already_published();
+    assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "one\n".into()));
+    assert_eq!(crate::call::executions(&home), 1, "rolled forward, not run again");
+    assert_eq!(status(&home, "job").0, "published");
+    home.run(["recover"]).success().says("nothing to recover");
+}
+
+#[test]
+fn once_the_foreign_file_is_moved_away_a_plain_run_finishes() {
+    let home = decided();
+    home.write("b.csv", "theirs\n");
+    run(&home, &FLAGS, SECOND).ends(118, "decided", "published");
+    fs::rename(home.join("b.csv"), home.join("theirs.csv")).unwrap();
+    run(&home, &FLAGS, SECOND).already_published();
+    assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "one\n".into()));
+    home.run(["recover"]).success().says("nothing to recover");
+}
+
+#[test]
+fn recover_after_a_killed_rerun_says_that_version_1_stands_and_status_shows_it() {
+    for point in ["after-open-run", "before-task", "before-commit", "before-intent"] {
+        let home = home();
+        let flags = ["job", "--out", "out.csv"];
+        run(&home, &flags, "echo one > $REFRAIN_OUT").published();
+        killed_at(&home, point, &["job", "--out", "out.csv", "--rerun"], "echo two > $REFRAIN_OUT");
+        let (state, version, note) = status(&home, "job");
+        assert_eq!((state.as_str(), version), ("unsettled", Some(1)), "{point}: {note}");
+        let recover = home.run(["recover"]).success();
+        let line = "job: nothing of the attempts was published, and nothing will be; version 1 stands";
+        assert!(recover.stderr.contains(line), "{point}\n{recover}");
+        assert!(!recover.stderr.contains("job: published"), "{point}\n{recover}");
+        let (state, version, note) = status(&home, "job");
+        assert_eq!(version, Some(1), "{point}: {state}: {note}");
+        assert!(note.contains("version 1 stands"), "{point}: {note}");
+        assert_eq!(home.read("out.csv"), "one\n");
+        let published = home.run(["path", "job"]).success().stdout;
+        assert_eq!(published.trim_end(), home.join("out.csv").display().to_string());
+    }
+}

@@ -1,0 +1,177 @@
+//! Rollbacks that are killed, and rollbacks that hold.
+
+use crate::call::{assert_fails, home, run};
+use crate::{crashing, status};
+use refrain_testkit::program::{Home, Output};
+
+/// The command leaves a mark when it is executed; what it writes is what the code file says.
+fn declared(on_change: &str, versions: &[&str]) -> Home {
+    let home = home();
+    home.config(&format!(
+        "[task.job]\ncommand = \"touch executed; sh code.sh > $REFRAIN_OUT\"\ncode = [\"code.sh\"]\n\
+         on_change = \"{on_change}\"\nout.out = \"out.csv\"\n"
+    ));
+    for content in versions {
+        code(&home, content);
+        run(&home, &["job", "--if-changed"], "").published();
+        assert_eq!(home.read("out.csv"), format!("{content}\n"));
+    }
+    std::fs::remove_file(home.join("executed")).unwrap();
+    home
+}
+
+fn code(home: &Home, content: &str) {
+    home.write("code.sh", format!("echo {content}\n"));
+}
+
+#[track_caller]
+fn rolled_back(home: &Home, version: u64, content: &str) -> Output {
+    let output = home.run(["rollback", "job"]).success().says(&format!("published: job: version {version}"));
+    assert_eq!(home.read("out.csv"), format!("{content}\n"));
+    output
+}
+
+/// Points before the commit: nothing of the rollback is published when it dies there.
+const BEFORE: [&str; 5] = ["after-open-run", "before-task", "after-seal", "before-commit", "before-intent"];
+/// From here on it is decided.
+const DECIDED: [&str; 6] = ["after-intent", "after-rename", "before-record", "after-record", "after-commit", "before-finish"];
+
+#[test]
+fn a_rollback_killed_before_its_commit_is_finished_by_the_next_plain_run_which_executes_nothing() {
+    for point in BEFORE {
+        let home = declared("keep", &["one", "two"]);
+        crashing(&home, point).run(["rollback", "job"]).expect_signal(9);
+        assert_eq!(home.read("out.csv"), "two\n", "{point}");
+        let call = run(&home, &["job"], "").published().says("finishing a rollback to version 1");
+        assert_eq!((home.read("out.csv"), call.number("generation")), ("one\n".into(), 3), "{point}");
+        assert!(!home.exists("executed"), "{point}");
+        run(&home, &["job"], "").already_published();
+    }
+}
+
+#[test]
+fn a_rollback_killed_after_its_decision_is_finished_by_the_next_plain_run_which_executes_nothing() {
+    for point in DECIDED {
+        let home = declared("keep", &["one", "two"]);
+        crashing(&home, point).run(["rollback", "job"]).expect_signal(9);
+        run(&home, &["job"], "").already_published();
+        assert_eq!(home.read("out.csv"), "one\n", "{point}");
+        assert!(!home.exists("executed"), "{point}");
+    }
+}
+
+#[test]
+fn recover_leaves_a_rollback_that_was_not_decided_and_the_next_run_finishes_it() {
+    for point in BEFORE {
+        let home = declared("keep", &["one", "two"]);
+        crashing(&home, point).run(["rollback", "job"]).expect_signal(9);
+        home.run(["recover"]).success().says("version 2 stands");
+        assert_eq!((home.read("out.csv"), status(&home, "job").1), ("two\n".into(), Some(2)), "{point}");
+        run(&home, &["job"], "").published().says("finishing a rollback to version 1");
+        assert_eq!(home.read("out.csv"), "one\n", "{point}");
+        assert!(!home.exists("executed"), "{point}");
+    }
+}
+
+#[test]
+fn recover_finishes_a_rollback_that_was_decided() {
+    for point in DECIDED {
+        let home = declared("keep", &["one", "two"]);
+        crashing(&home, point).run(["rollback", "job"]).expect_signal(9);
+        let recover = home.run(["recover"]).success();
+        assert!(recover.stderr.contains("job: published"), "{point}\n{recover}");
+        assert_eq!((home.read("out.csv"), status(&home, "job").1), ("one\n".into(), Some(3)), "{point}");
+        assert!(!home.exists("executed"), "{point}");
+    }
+}
+
+#[test]
+fn a_killed_rollback_of_two_outputs_brings_both_back() {
+    for point in ["before-task", "after-seal", "before-commit", "after-commit"] {
+        let home = home();
+        let flags = ["job", "--out", "a=a.csv", "--out", "b=tree/"];
+        for content in ["one", "two"] {
+            let script = format!("echo {content} > $REFRAIN_OUT_A; echo {content} > $REFRAIN_OUT_B/{content}");
+            run(&home, &[&flags[..], &["--rerun"]].concat(), &script).published();
+        }
+        crashing(&home, point).run(["rollback", "job"]).expect_signal(9);
+        assert_eq!(run(&home, &flags, "touch executed").output.code, Some(0), "{point}");
+        assert_eq!(home.read("a.csv"), "one\n", "{point}");
+        assert_eq!(crate::call::names(&home.join("tree")), ["one"], "{point}");
+        assert!(!home.exists("executed"), "{point}");
+    }
+}
+
+#[test]
+fn a_killed_rollback_that_is_asked_for_again_is_published_once() {
+    let home = declared("keep", &["one", "two"]);
+    crashing(&home, "before-commit").run(["rollback", "job"]).expect_signal(9);
+    home.run(["rollback", "job"]).success();
+    assert_eq!(home.read("out.csv"), "one\n");
+    assert!(!home.exists("executed"));
+}
+
+#[test]
+fn rerun_after_a_killed_rollback_executes_the_command() {
+    let home = declared("keep", &["one", "two"]);
+    crashing(&home, "before-task").run(["rollback", "job"]).expect_signal(9);
+    run(&home, &["job", "--rerun"], "").published().never_says("finishing a rollback");
+    assert!(home.exists("executed"), "a person said so");
+    assert_eq!(home.read("out.csv"), "two\n");
+}
+
+#[test]
+fn a_rollback_holds_against_if_changed_until_the_code_really_changes() {
+    let home = declared("keep", &["one", "two"]);
+    rolled_back(&home, 3, "one");
+    run(&home, &["job"], "").already_published().never_says("changed since");
+    run(&home, &["job", "--if-changed"], "").already_published();
+    assert_eq!((home.read("out.csv"), home.exists("executed")), ("one\n".into(), false));
+    assert_eq!(status(&home, "job").0, "published");
+    code(&home, "three");
+    assert_eq!(status(&home, "job").0, "stale");
+    run(&home, &["job", "--if-changed"], "").published();
+    assert_eq!(home.read("out.csv"), "three\n");
+}
+
+#[test]
+fn a_rollback_holds_against_on_change_replace_until_the_code_really_changes() {
+    let home = declared("replace", &["one", "two"]);
+    rolled_back(&home, 3, "one");
+    for _ in 0..2 {
+        run(&home, &["job"], "").already_published();
+    }
+    assert_eq!((home.read("out.csv"), home.exists("executed")), ("one\n".into(), false));
+    code(&home, "three");
+    run(&home, &["job"], "").published();
+    assert_eq!(home.read("out.csv"), "three\n");
+}
+
+#[test]
+fn a_killed_rollback_that_the_next_run_finishes_holds_as_well() {
+    let home = declared("replace", &["one", "two"]);
+    crashing(&home, "before-commit").run(["rollback", "job"]).expect_signal(9);
+    run(&home, &["job"], "").published().says("finishing a rollback");
+    run(&home, &["job"], "").already_published();
+    assert_eq!((home.read("out.csv"), home.exists("executed")), ("one\n".into(), false));
+}
+
+#[test]
+fn repeated_rollbacks_go_further_back_and_end_in_an_error_that_changes_nothing() {
+    let home = declared("replace", &["one", "two", "three"]);
+    rolled_back(&home, 4, "two");
+    rolled_back(&home, 5, "one");
+    assert_fails(&home.run(["rollback", "job"]), &["an earlier version", "is not kept"]);
+    assert_eq!(home.read("out.csv"), "one\n");
+    // By its number every version is still there.
+    home.run(["rollback", "job", "--to", "3"]).success();
+    assert_eq!(home.read("out.csv"), "three\n");
+    rolled_back(&home, 7, "two");
+}
+
+#[test]
+fn a_rollback_of_a_first_version_is_an_error() {
+    let home = declared("keep", &["one"]);
+    assert_fails(&home.run(["rollback", "job"]), &["an earlier version", "is not kept"]);
+    assert_eq!((home.read("out.csv"), home.exists("executed")), ("one\n".into(), false));
+}
