@@ -139,8 +139,7 @@ impl Boundary {
     /// `invalid` for a partition or location that cannot be used, before anything is leased. Everything later is
     /// told by [`Begun::Ended`].
     pub fn begin(&self, task: &Task, partition: &Partition, options: &Options) -> Result<Begun<'_>> {
-        let (sender, receiver) = channel();
-        Ok(match self.start(task, partition, options, sender, receiver)? {
+        Ok(match self.start(task, partition, options, || Ok(channel()))? {
             Ok(work) => Begun::Attempt(Attempt::of(work)),
             Err(conclusion) => Begun::Ended(*conclusion),
         })
@@ -152,8 +151,7 @@ impl Boundary {
         task: &Task,
         partition: &Partition,
         options: &Options,
-        sender: EventSender,
-        receiver: EventReceiver,
+        events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
     ) -> Result<Result<Work<'_>, Box<Conclusion>>> {
         let watch = Stopwatch::start();
         let plan = Plan::new(task, partition, &self.sinks)?;
@@ -161,6 +159,7 @@ impl Boundary {
             Peek::Ended(conclusion) => return Ok(Err(conclusion)),
             Peek::Go { want, notes } => (want, notes),
         };
+        let (sender, receiver) = events()?;
         let goal = if options.repeat == Repeat::Always { Goal::Replace } else { Goal::Publish };
         let mut driver = Driver::new(self, plan, options.clone(), goal, want, watch);
         driver.notes = notes;

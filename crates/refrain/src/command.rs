@@ -27,8 +27,8 @@ pub enum Stdout {
 impl Boundary {
     /// Runs the task's command for one partition and publishes what it wrote.
     ///
-    /// Signals and other events that should end the command come in through `events`; `sender` is the other end of
-    /// the same channel.
+    /// `events` makes the channel through which signals and other events that should end the command come in; it is
+    /// called only when there is something to run.
     ///
     /// # Errors
     /// As [`Boundary::begin`].
@@ -38,7 +38,7 @@ impl Boundary {
         partition: &Partition,
         options: &Options,
         stdout: Stdout,
-        (sender, events): (EventSender, EventReceiver),
+        events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
     ) -> Result<Conclusion> {
         let Some(command) = task.command.clone() else {
             return Err(Error::invalid(format!("the task `{}` has no command", task.name)).hint(format!(
@@ -50,7 +50,7 @@ impl Boundary {
             return Err(Error::invalid(format!("the task `{}` has no output", task.name))
                 .hint(format!("say what it publishes: refrain run {} --out FILE … -- COMMAND", task.name)));
         }
-        Ok(match self.start(task, partition, options, sender, events)? {
+        Ok(match self.start(task, partition, options, events)? {
             Ok(work) => execute(work, command, stdout),
             Err(conclusion) => *conclusion,
         })

@@ -104,9 +104,9 @@ pub(crate) fn find_published(
     Ok(head.filter(|head| head.owner == plan.key).and_then(|head| head.publication))
 }
 
-/// Whether every slot of the run shows the same attempt.
+/// Whether every slot of the run shows the attempt that its anchor was just seen to show.
 fn everywhere(boundary: &Boundary, publication: &Publication) -> Result<bool> {
-    for slot in publication.run.slots() {
+    for slot in publication.run.slots().skip(1) {
         let head = boundary.sinks.of(slot)?.read(slot)?;
         if !head.is_some_and(|head| head.shows(publication.attempt)) {
             return Ok(false);
