@@ -56,6 +56,10 @@ impl Boundary {
 
     fn collect_staging(&self, dry_run: bool, collected: &mut Collected) -> Result<()> {
         let store = self.store.identity()?;
+        for volume in self.home.config.staging.iter().filter(|volume| !volume.exists()) {
+            let place = volume.display().to_string();
+            collected.keep(&place, "is not there: if its filesystem is not mounted, repeat the gc when it is");
+        }
         for sink in self.sinks.all() {
             for staged in sink.staged()? {
                 let Some((_, id)) = &staged.owner else {
