@@ -94,6 +94,6 @@ fn a_task_whose_output_needs_a_parameter_can_be_looked_at_without_it() {
     let path = home.run(["path", "job"]).success().stdout;
     assert_eq!(path.trim_end(), home.join("out-v.csv").display().to_string());
     let why = home.run(["why", "job"]).success();
-    assert!(why.stdout.contains("out-v.csv") || why.stderr.contains("out-v.csv") || !why.stdout.is_empty(), "{why}");
+    assert!(why.stdout.contains("would do nothing"), "{why}");
     run(&home, &["job", "--param", "k=v"], "").already_published();
 }

@@ -34,7 +34,8 @@ fn rolled_back(home: &Home, version: u64, content: &str) -> Output {
 /// Points before the commit: nothing of the rollback is published when it dies there.
 const BEFORE: [&str; 5] = ["after-open-run", "before-task", "after-seal", "before-commit", "before-intent"];
 /// From here on it is decided.
-const DECIDED: [&str; 6] = ["after-intent", "after-rename", "before-record", "after-record", "after-commit", "before-finish"];
+const DECIDED: [&str; 6] =
+    ["after-intent", "after-rename", "before-record", "after-record", "after-commit", "before-finish"];
 
 #[test]
 fn a_rollback_killed_before_its_commit_is_finished_by_the_next_plain_run_which_executes_nothing() {
