@@ -9,8 +9,8 @@ use crate::report::{Conclusion, Report, exit_code};
 use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
-    Condition, Difference, Error, Generation, Head, KeyState, Outcome, Publication, Result, RunRecord, Want, Window,
-    differences,
+    Condition, Difference, Error, Fingerprint, Generation, Head, KeyState, Outcome, Publication, Result, RunRecord,
+    Want, Window, differences,
 };
 
 /// What the look found.
@@ -117,6 +117,11 @@ fn everywhere(boundary: &Boundary, publication: &Publication) -> Result<bool> {
 
 /// What a run now would be made from that the publication was not.
 pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Vec<Difference>> {
+    Ok(differences(&publication.fingerprint, &made_from_now(boundary, plan)?))
+}
+
+/// What a run would be made from now.
+pub(crate) fn made_from_now(boundary: &Boundary, plan: &Plan) -> Result<Fingerprint> {
     let mut versions = Vec::new();
     for input in &plan.inputs {
         let version = match refrain_core::Input::version(&boundary.inputs, &input.location) {
@@ -126,8 +131,7 @@ pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publicatio
         };
         versions.push((input.spec.name.as_str(), version));
     }
-    let now = plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))?;
-    Ok(differences(&publication.fingerprint, &now))
+    plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))
 }
 
 /// One line that names what changed.

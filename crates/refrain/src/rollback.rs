@@ -4,7 +4,7 @@ use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
-use crate::peek::find_published;
+use crate::peek::{find_published, made_from_now};
 use crate::plan::{Plan, PlannedOutput};
 use crate::process::channel;
 use crate::report::Conclusion;
@@ -123,14 +123,20 @@ impl Work<'_> {
         self.publish()
     }
 
-    /// What the publication that the rollback replaces was made from.
+    /// What a run of the task would be made from now; for a task that is not declared, what the publication that is
+    /// replaced was made from.
     fn in_force(&self) -> Result<Fingerprint> {
-        let plan = &self.driver.plan;
-        let state = self.driver.boundary.store.key(&plan.key)?;
-        let anchor = self.driver.machine.heads().values().filter_map(|head| head.publication.as_ref());
-        let replaced = anchor.max_by_key(|publication| publication.run.generation).cloned();
-        let replaced = replaced.or(find_published(self.driver.boundary, plan, state.as_ref())?);
-        Ok(replaced.map_or_else(|| Fingerprint::builder().build(), |publication| publication.fingerprint))
+        let (boundary, key) = (self.driver.boundary, &self.driver.plan.key);
+        let declared = boundary.home.config.tasks.iter().find(|task| task.name == key.task);
+        if let Some(task) = declared
+            && let Ok(partition) = task.partitions.partition_of_key(&key.partition)
+            && let Ok(plan) = Plan::new(task, &partition, &boundary.sinks)
+        {
+            return made_from_now(boundary, &plan);
+        }
+        let published = self.driver.machine.heads().values().filter_map(|head| head.publication.as_ref());
+        let replaced = published.max_by_key(|publication| publication.run.generation);
+        Ok(replaced.map_or_else(|| Fingerprint::builder().build(), |publication| publication.fingerprint.clone()))
     }
 }
 

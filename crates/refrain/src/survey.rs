@@ -156,7 +156,8 @@ impl Boundary {
         let partition = task.partitions.partition_of_key(&key.partition).ok()?;
         let plan = Plan::new(task, &partition, &self.sinks).ok()?;
         let inputs = publication.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
-        let changes = differences(&publication.fingerprint, &plan.fingerprint(inputs).ok()?);
+        let mut changes = differences(&publication.fingerprint, &plan.fingerprint(inputs).ok()?);
+        changes.retain(|change| !change.part.starts_with("input:"));
         (!changes.is_empty()).then(|| crate::peek::changed_line(&changes))
     }
 }

@@ -84,6 +84,9 @@ fn published(path: &PublishedPath) {
     output::data(&format!("{}: published by refrain", path.location));
     line("key", &path.key.to_string());
     line("version", &publication.run.generation.to_string());
+    if let Some(version) = publication.run.restores {
+        line("restores", &format!("version {version} (a rollback)"));
+    }
     line("run", &publication.run.run_id.to_string());
     line("attempt", &publication.attempt.to_string());
     line("sealed", &format!("{:.3}", publication.sealed_at));
