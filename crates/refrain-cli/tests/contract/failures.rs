@@ -1,4 +1,4 @@
-//! Bad surroundings: a clear error, code 125, nothing lost (issue 2, number 10).
+//! Bad surroundings: a clear error, code 125, nothing lost.
 
 use crate::call::{assert_fails, home, run};
 use refrain_testkit::mounts::Mount;
