@@ -113,6 +113,31 @@ fn slot_dropped() {
     holds(two.fault(Fault::SlotDropped).set_aside(DROPPED));
 }
 
+/// Two attempts at two slots, somebody who removes sealed data that is still to follow, and this fair attempt. Who gives
+/// the decided run up starts while the slots are mixed: only its own commit can heal them.
+fn data_lost(name: &str, second: Plan, recovery: Recovery) -> Config {
+    let config = Config::new(name, vec![Plan::continuing(TWO), second], recovery);
+    config.budget(0, 1, 0).fault(Fault::SealedDataLost).set_aside(&[Property::NotOverMixedSlots])
+}
+
+#[test]
+fn sealed_data_lost() {
+    let recovery = Recovery::Among(Plan::replacing(TWO));
+    let report = holds(data_lost("2 slots, sealed data lost, R replaces", Plan::continuing(TWO), recovery));
+    reached(&report, &[Probe::DataLost, Probe::GivenUp, Probe::Refused, Probe::Recovered]);
+    let report = holds(data_lost("2 slots, sealed data lost, B replaces", Plan::replacing(TWO), Recovery::None));
+    reached(&report, &[Probe::DataLost, Probe::GivenUp, Probe::Replaced]);
+}
+
+#[test]
+fn sealed_data_lost_is_healed_by_nobody_but_who_replaces() {
+    let recovery = Recovery::Among(Plan::rerunning(TWO));
+    let report = explore(data_lost("2 slots, sealed data lost, R only reruns", Plan::continuing(TWO), recovery));
+    println!("{report}");
+    let found = report.outcome.found.as_ref().map(|found| found.violation.property);
+    assert_eq!(found, Some(Property::GoodEnd), "{report}");
+}
+
 #[test]
 fn slot_list_changes() {
     let lists: [(&[u8], &[u8]); 5] =

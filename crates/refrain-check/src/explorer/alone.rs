@@ -20,7 +20,7 @@ pub(super) struct Scene {
     intents: [Id; 2],
     files: [Id; 2],
     seen: [u8; 4],
-    said: [u8; 2],
+    said: [u8; 3],
 }
 
 impl Scene {
@@ -37,7 +37,7 @@ impl Scene {
             intents: [first.disk.intent, second.disk.intent],
             files: [first.disk.files.number(), second.disk.files.number()],
             seen: [first.shown, first.ever, second.shown, second.ever],
-            said: [said(|at| at.denied), said(|at| at.deletable)],
+            said: [said(|at| at.denied), said(|at| at.deletable), said(|at| at.lost)],
         }
     }
 }

@@ -72,6 +72,9 @@ pub(super) enum Event {
     Rejected,
     GaveUp,
     CommitFailed,
+    DataLost {
+        slot: u8,
+    },
     Looked {
         slot: u8,
         head: Id,
@@ -200,6 +203,7 @@ impl Code {
             Event::Rejected => attempt.rejected(),
             Event::GaveUp => attempt.gave_up(),
             Event::CommitFailed => attempt.commit_failed(),
+            Event::DataLost { slot } => attempt.data_lost(&names::address(slot)),
             Event::Looked { slot, head: at } => attempt.looked(&names::address(slot), head(at).as_ref()),
             Event::Executed => {
                 if let Action::Execute(run) = attempt.next()

@@ -91,6 +91,8 @@ pub enum Fault {
     SlotDropped,
     /// Somebody else replaces what stands at a target (13.2); only with [`Medium::Filesystem`].
     TargetOverwritten,
+    /// Somebody removes the sealed data of a decided run for a slot that is still behind (5.5).
+    SealedDataLost,
 }
 
 /// How attempts reach the sink.
@@ -127,6 +129,11 @@ impl Plan {
     pub fn rerunning(outputs: &[u8]) -> Self {
         let from = refrain_core::Generation::new(1);
         Self { want: Want::Rerun { from }, ..Self::continuing(outputs) }
+    }
+
+    /// The same for a person who says so: gives up a decided run whose sealed data is lost.
+    pub fn replacing(outputs: &[u8]) -> Self {
+        Self { goal: Goal::Replace, ..Self::rerunning(outputs) }
     }
 
     /// Fences and rolls forward, and executes nothing.

@@ -43,6 +43,7 @@ impl Explorer {
             }
             Fault::SlotDropped => self.drop_steps(&after, steps),
             Fault::TargetOverwritten => self.overwrite_steps(&after, steps),
+            Fault::SealedDataLost => self.lose_data_steps(&after, steps),
         }
     }
 
@@ -62,6 +63,32 @@ impl Explorer {
             after.slots[number] = Slot { drops: slot.drops + 1, ever: slot.ever, ..Slot::default() };
             self.push(steps, Move::DropSlot(super::process::small(number)), Note::Done, after, None);
         }
+    }
+
+    /// What is published has left its staging: only a slot that is behind can lose its data.
+    fn lose_data_steps(&mut self, world: &World, steps: &mut Steps) {
+        for process in 0..world.processes.len() {
+            let decided = (0..world.slots.len()).map(super::process::small);
+            let (mut at_anchor, mut behind) = (false, false);
+            for slot in decided.filter(|slot| self.has_slot(world, process, *slot)) {
+                let shows = self.shows(world, slot, process);
+                if self.is_anchor(world, process, slot) {
+                    at_anchor = shows;
+                } else {
+                    behind |= !shows;
+                }
+            }
+            if at_anchor && behind {
+                let mut after = *world;
+                after.processes[process].lost = true;
+                self.push(steps, Move::LoseData(super::process::small(process)), Note::Done, after, None);
+            }
+        }
+    }
+
+    fn has_slot(&self, world: &World, process: usize, slot: u8) -> bool {
+        let run = self.code.runs.get(world.processes[process].run);
+        run.is_some_and(|run| run.slots().any(|of| super::names::slot_of(of) == slot))
     }
 
     /// Every process dies. Of the store and of each head any number of the newest unsynced records is lost.

@@ -43,6 +43,7 @@ pub(super) enum Move {
     ReadHead(u8, u8),
     File(u8, FileStep),
     Overwrite(u8),
+    LoseData(u8),
 }
 
 /// A step of a call to a filesystem sink (9.3, 9.4).
@@ -83,6 +84,7 @@ pub(super) enum Note {
     Fenced,
     Refused,
     Rejected,
+    DataLost,
     Published,
     AlreadyPublished,
     Decided,
@@ -125,6 +127,9 @@ impl Label {
             Move::PowerCut => "power cut: every process dies, unsynced records are lost or kept".to_owned(),
             Move::ReadHead(p, slot) => format!("the collector reads s{} for {}'s staging (7)", slot + 1, who(p)),
             Move::File(p, step) => format!("{} {}", who(p), step.in_words()),
+            Move::LoseData(p) => {
+                format!("somebody removes what {} sealed for the slots after its anchor (5.5)", who(p))
+            }
             Move::Overwrite(slot) => format!("somebody else replaces what stands at s{} (13.2)", slot + 1),
         };
         match self.note.in_words() {
@@ -174,6 +179,7 @@ impl Note {
             Self::Fenced => "fenced",
             Self::Refused => "refused",
             Self::Rejected => "rejected",
+            Self::DataLost => "the sealed data is lost",
             Self::Published => "published",
             Self::AlreadyPublished => "already published",
             Self::Decided => "decided",

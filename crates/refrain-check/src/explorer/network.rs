@@ -51,7 +51,15 @@ impl Explorer {
         if recreates && awaiting.is_none() && !self.config().late_creation {
             return (Note::Rejected, None);
         }
-        let (answer, head) = self.code.at_sink(before.head, request, before.drops);
+        let (mut answer, mut head) = self.code.at_sink(before.head, request, before.drops);
+        if answer == SinkAnswer::Committed
+            && let Some(data_of) = kind.data_of
+            && world.processes[data_of].lost
+            && !self.is_anchor(world, data_of, kind.slot)
+        {
+            self.reach(Probe::DataLost);
+            (answer, head) = (SinkAnswer::DataLost, before.head);
+        }
         let broken = match (answer, kind.data_of) {
             (SinkAnswer::Claimed, _) => self.check_claim(world, kind.slot, kind.sender),
             (SinkAnswer::Committed, Some(data_of)) => {
@@ -116,6 +124,8 @@ impl Explorer {
                 }
                 Event::Committed { slot, head }
             }
+            SinkAnswer::DataLost if kind.data_of == Some(process) => Event::CommitFailed,
+            SinkAnswer::DataLost => Event::DataLost { slot },
             SinkAnswer::Rejected => {
                 self.reach(Probe::Rejected);
                 let landed = kind.data_of.filter(|data_of| *data_of != process && self.shows(world, slot, *data_of));
@@ -156,6 +166,12 @@ impl Explorer {
         self.code.heads.id(shown)
     }
 
+    /// Whether the slot is the anchor of what the process executed for.
+    pub(super) fn is_anchor(&self, world: &World, process: usize, slot: u8) -> bool {
+        let anchor = self.code.runs.get(world.processes[process].run).and_then(refrain_core::RunRecord::anchor);
+        anchor.map(names::slot_of) == Some(slot)
+    }
+
     /// The run that a commit publishes.
     pub(super) fn published_run(&mut self, request: Id) -> Id {
         match self.code.requests.get(request) {
@@ -174,6 +190,7 @@ fn note(answer: SinkAnswer) -> Note {
         SinkAnswer::ClaimStands | SinkAnswer::CommitStands => Note::Stood,
         SinkAnswer::ClaimFenced => Note::Fenced,
         SinkAnswer::ClaimRefused { .. } => Note::Refused,
+        SinkAnswer::DataLost => Note::DataLost,
         SinkAnswer::Rejected => Note::Rejected,
     }
 }

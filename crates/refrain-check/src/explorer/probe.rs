@@ -46,6 +46,10 @@ probes! {
     Fenced = "fenced",
     /// A commit was rejected.
     Rejected = "rejected",
+    /// Sealed data to roll forward, or to commit, was lost.
+    DataLost = "sealed data lost",
+    /// A decided run was given up because its sealed data was lost.
+    GivenUp = "decided run given up",
     /// A claim was found to stand already.
     ClaimStood = "claim stood",
     /// A commit was found to stand already.

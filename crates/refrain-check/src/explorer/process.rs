@@ -226,6 +226,9 @@ impl Explorer {
             after.processes[process].run = run;
             after.processes[process].staging = self.staging(world, process, run);
             let broken = self.check_start(world, process, run);
+            if broken.as_ref().is_some_and(|it| it.property == super::Property::NotOverMixedSlots) {
+                self.reach(Probe::GivenUp);
+            }
             return self.push(steps, Move::StartTask(small(process)), Note::Done, after, broken);
         }
         if !self.is_recovery(process) {

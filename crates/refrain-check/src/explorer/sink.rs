@@ -14,9 +14,13 @@ pub(super) enum SinkAnswer {
     Claimed,
     ClaimStands,
     ClaimFenced,
-    ClaimRefused { owner: bool },
+    ClaimRefused {
+        owner: bool,
+    },
     Committed,
     CommitStands,
+    /// The sealed data is not there; the head is what it was.
+    DataLost,
     Rejected,
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Process {
     pub(super) sealed: bool,
     /// Its staging may be deleted: from here on its data must not be seen.
     pub(super) deletable: bool,
+    /// Its sealed data for the slots after its anchor is gone.
+    pub(super) lost: bool,
     /// It, or somebody entitled to, said that its data is not and will not be published.
     pub(super) denied: bool,
     /// Only with [`super::Medium::Filesystem`]: where it stands in its call, and the head it will write.
