@@ -26,6 +26,19 @@ pub struct Head {
     /// Former publications, newest first, for reports.
     #[serde(default)]
     pub history: Vec<Former>,
+    /// What stands there of another key, while the owner has taken the slot over and not published yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_from: Option<Box<TakenFrom>>,
+}
+
+/// The publication of a key whose slot was taken over: its own again, should it come back before the new owner has
+/// published.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TakenFrom {
+    /// The former owner.
+    pub owner: Key,
+    /// Its publication.
+    pub publication: Publication,
 }
 
 /// An attempt's mark in the head: an empty compare-and-set that fences every earlier attempt.
@@ -52,6 +65,14 @@ impl Head {
     /// The generation that readers see; 0 when nothing was published.
     pub fn generation(&self) -> Generation {
         self.publication.as_ref().map_or(Generation::default(), |publication| publication.run.generation)
+    }
+
+    /// What this key published and readers still see.
+    pub fn publication_of(&self, key: &Key) -> Option<&Publication> {
+        if self.owner == *key {
+            return self.publication.as_ref();
+        }
+        self.taken_from.as_ref().filter(|former| former.owner == *key).map(|former| &former.publication)
     }
 
     /// Whether readers see this attempt's data.
@@ -112,6 +133,7 @@ pub fn decide_claim(head: Option<&Head>, request: &ClaimRequest) -> ClaimDecisio
             claim: Some(Claim { holder: request.holder, slots: request.slots.clone() }),
             publication: None,
             history: Vec::new(),
+            taken_from: None,
         });
     };
     if head.owner != request.owner {
@@ -145,20 +167,27 @@ pub fn decide_claim(head: Option<&Head>, request: &ClaimRequest) -> ClaimDecisio
 /// Tokens of two keys tell no order. The former owner's attempts are fenced by the new version; its run and its other
 /// slots are none of the new owner's.
 fn taken_over(head: &Head, request: &ClaimRequest) -> Head {
+    let back = head.publication_of(&request.owner).cloned();
+    let taken_from = match &head.publication {
+        Some(publication) => Some(Box::new(TakenFrom { owner: head.owner.clone(), publication: publication.clone() })),
+        None => head.taken_from.clone().filter(|_| back.is_none()),
+    };
     Head {
         slot_id: head.slot_id,
         version: request.fresh_version,
         owner: request.owner.clone(),
         claim: Some(Claim { holder: request.holder, slots: request.slots.clone() }),
-        publication: None,
-        history: history(head),
+        publication: back,
+        history: head.history.clone(),
+        taken_from,
     }
 }
 
 /// The former publications, with the one that is being replaced.
 fn history(head: &Head) -> Vec<Former> {
     let mut history = head.history.clone();
-    if let Some(former) = &head.publication {
+    let taken = head.taken_from.as_ref().map(|former| &former.publication);
+    if let Some(former) = head.publication.as_ref().or(taken) {
         let (generation, run_id) = (former.run.generation, former.run.run_id);
         history.insert(0, Former { generation, run_id, attempt: former.attempt });
         history.truncate(HISTORY_LENGTH);
@@ -224,6 +253,7 @@ pub fn decide_commit(head: Option<&Head>, request: &CommitRequest) -> CommitDeci
         claim: Some(Claim { holder: claim.holder, slots }),
         publication: Some(request.publication.clone()),
         history: history(head),
+        taken_from: None,
         ..head.clone()
     }))
 }

@@ -35,8 +35,8 @@ pub use error::{Error, ErrorKind, Result, Window};
 pub use fingerprint::{Difference, DifferenceKind, Fingerprint, FingerprintBuilder, Value, differences};
 pub use grain::{Calendar, Grain, Interval, Intervals};
 pub use head::{
-    Claim, ClaimDecision, ClaimRefusal, ClaimRequest, CommitDecision, CommitRequest, Former, Head, decide_claim,
-    decide_commit,
+    Claim, ClaimDecision, ClaimRefusal, ClaimRequest, CommitDecision, CommitRequest, Former, Head, TakenFrom,
+    decide_claim, decide_commit,
 };
 pub use id::{AttemptId, Generation, HeadVersion, Key, RunId, SlotId, StoreId, TaskName, Token};
 pub use input::{Input, PinMode, PinRequest};

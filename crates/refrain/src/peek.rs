@@ -24,7 +24,10 @@ pub(crate) enum Peek {
 /// Looks.
 pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Result<Peek> {
     let state = boundary.store.key(&plan.key)?;
-    let published = find_published(boundary, plan, state.as_ref())?;
+    let head = anchor_head(boundary, plan, state.as_ref())?;
+    // Another key took the slot over and has not published: an attempt of ours takes it back.
+    let taken = head.as_ref().is_some_and(|head| head.owner != plan.key);
+    let published = head.and_then(|head| head.publication_of(&plan.key).cloned());
     let known = state.as_ref().and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default();
     let shown = published.as_ref().map(|publication| publication.run.generation).unwrap_or_default();
     let current = known.max(shown);
@@ -52,7 +55,9 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
         return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&changes)] });
     }
     // An attempt that did not end in order, or does not know how it ended, is settled by a new one.
-    let open = state.is_some_and(|state| state.lease.is_some()) || !unsettled(boundary, &plan.key, Some(1))?.is_empty();
+    let open = taken
+        || state.is_some_and(|state| state.lease.is_some())
+        || !unsettled(boundary, &plan.key, Some(1))?.is_empty();
     if open || !everywhere(boundary, &publication)? {
         return Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
     }
@@ -96,12 +101,16 @@ pub(crate) fn find_published(
     plan: &Plan,
     state: Option<&KeyState>,
 ) -> Result<Option<Publication>> {
+    Ok(anchor_head(boundary, plan, state)?.and_then(|head| head.publication_of(&plan.key).cloned()))
+}
+
+/// The head of the run's anchor; for a key without a run, of the first output.
+fn anchor_head(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>) -> Result<Option<Head>> {
     let pinned = state.and_then(|state| state.run.as_ref()).and_then(RunRecord::anchor);
     let Some(anchor) = pinned.or_else(|| plan.outputs.first().map(|output| &output.slot)) else {
         return Ok(None);
     };
-    let head = boundary.sinks.of(anchor)?.read(anchor)?;
-    Ok(head.filter(|head| head.owner == plan.key).and_then(|head| head.publication))
+    boundary.sinks.of(anchor)?.read(anchor)
 }
 
 /// Whether every slot of the run shows the attempt that its anchor was just seen to show.

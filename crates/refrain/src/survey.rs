@@ -89,7 +89,10 @@ impl Boundary {
         let mut partitions = Vec::from(found);
         for status in &mut partitions {
             let at_a_glance = status.state;
-            self.look_closely(task, declared, status)?;
+            if let Err(error) = self.look_closely(task, declared, status) {
+                // One partition that cannot be looked at does not hide the others.
+                status.note = Some(error.message);
+            }
             if status.state != at_a_glance {
                 *surveyed.counts.entry(at_a_glance).or_default() -= 1;
                 *surveyed.counts.entry(status.state).or_default() += 1;

@@ -44,6 +44,19 @@ fn fs_05_a_target_on_another_filesystem_is_refused_with_the_line_that_helps() {
 }
 
 #[test]
+fn fs_05_a_filesystem_that_is_not_mounted_is_missed_and_nothing_is_published_below_its_mount_point() {
+    let home = Home::temp(BIN);
+    let below = home.join("mnt");
+    fs::create_dir_all(&below).unwrap();
+    home.config("staging = [\"mnt/.refrain-staging\"]");
+    let refused = run(&home, "t", "mnt/out.csv", "echo 1 > $REFRAIN_OUT").expect_code(FAILED);
+    refused.says("is on the home's own filesystem").says("mount what belongs at").says("Nothing was published.");
+    assert_eq!(names(&below), Vec::<String>::new());
+    // Targets elsewhere are none of its business.
+    run(&home, "u", "out.csv", "echo 1 > $REFRAIN_OUT").success();
+}
+
+#[test]
 fn fs_05_a_kill_on_another_filesystem_is_recovered_there() {
     let home = Home::temp(BIN);
     let other = Mount::tmpfs(16);

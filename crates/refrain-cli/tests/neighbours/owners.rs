@@ -87,3 +87,16 @@ fn many_unpublished_tasks_at_once_make_one_publication() {
         assert_eq!(call.text("window"), "nothing_published", "{}", call.output);
     }
 }
+
+#[test]
+fn a_take_over_that_fails_leaves_the_former_owner_its_publication() {
+    let home = home();
+    run(&home, &["first", "--out", "out.csv"], THEIRS).published();
+    run(&home, &["job", "--out", "out.csv", "--adopt"], "exit 3").nothing(3, "task_failed");
+    run(&home, &["first", "--out", "out.csv"], THEIRS).already_published();
+    killed_at(&home, "before-commit", &["job", "--out", "out.csv", "--adopt"], OURS);
+    run(&home, &["first", "--out", "out.csv"], THEIRS).already_published();
+    assert_eq!(home.read("out.csv"), "theirs\n");
+    run(&home, &["job", "--out", "out.csv", "--adopt"], OURS).published();
+    assert_eq!(home.read("out.csv"), "ours\n");
+}

@@ -153,10 +153,36 @@ pub(crate) fn nearest_directory(path: &Path) -> Result<(PathBuf, Stat)> {
     Err(Error::invalid(format!("`{}` has no parent directory", path.display())))
 }
 
+/// A configured staging directory is for another filesystem than the home's. If it lies on the home's, that other one is
+/// not mounted: what is below its mount point would be published where nobody looks, and its heads cannot be seen.
+fn demand_mounted(volumes: &[Volume], target: &Path) -> Result<()> {
+    let Some((home, others)) = volumes.split_first() else { return Ok(()) };
+    for volume in others {
+        let Some(mount) = volume.root.parent().filter(|mount| target.starts_with(mount)) else { continue };
+        if nearest_directory(&volume.root)?.1.same_mount(&nearest_directory(&home.root)?.1) {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "`{}` lies below `{}`, whose staging directory `{}` is on the home's own filesystem",
+                    target.display(),
+                    mount.display(),
+                    volume.root.display()
+                ),
+            )
+            .hint(format!(
+                "mount what belongs at `{}`; or, if nothing does, take the directory out of `staging` in refrain.toml",
+                mount.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The volume on the target's filesystem.
 pub(crate) fn choose<'a>(volumes: &'a [Volume], target: &Path) -> Result<&'a Volume> {
     let parent = target.parent().unwrap_or(target);
     let (nearest, there) = nearest_directory(parent)?;
+    demand_mounted(volumes, target)?;
     for volume in volumes {
         if nearest_directory(&volume.root)?.1.same_mount(&there) {
             return Ok(volume);

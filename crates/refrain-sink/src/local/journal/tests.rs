@@ -14,6 +14,7 @@ fn record(number: u128) -> Record {
             claim: None,
             publication: None,
             history: Vec::new(),
+            taken_from: None,
         },
         Some(Displaced {
             staged: "home:.refrain/slots/x.0/y".to_owned(),
