@@ -114,7 +114,7 @@ fn anchor_head(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>) -> Re
 }
 
 /// Whether every slot of the run shows the attempt that its anchor was just seen to show.
-fn everywhere(boundary: &Boundary, publication: &Publication) -> Result<bool> {
+pub(crate) fn everywhere(boundary: &Boundary, publication: &Publication) -> Result<bool> {
     for slot in publication.run.slots().skip(1) {
         let head = boundary.sinks.of(slot)?.read(slot)?;
         if !head.is_some_and(|head| head.shows(publication.attempt)) {

@@ -2,7 +2,7 @@
 
 use crate::boundary::Boundary;
 use crate::conclude::describe;
-use crate::peek::{changes, drift, find_published, partition_flag};
+use crate::peek::{changes, drift, everywhere, find_published, partition_flag};
 use crate::plan::Plan;
 use crate::process::{Liveness, ProcessIdentity, liveness};
 use crate::task::{OnChange, Task};
@@ -95,6 +95,13 @@ impl Boundary {
             why.because.push(format!("attempt {} ended without a word; the next run settles it", lease.attempt));
         }
         match find_published(self, plan, state.as_ref())? {
+            Some(publication) if !everywhere(self, &publication)? => {
+                why.would = Would::Recover;
+                why.because.push(format!(
+                    "generation {} is published at its first output, and another output is still to follow",
+                    publication.run.generation
+                ));
+            }
             Some(publication) if up_to_date(&publication, state.as_ref()) => {
                 self.published(plan, &publication, declared, &mut why)?;
             }

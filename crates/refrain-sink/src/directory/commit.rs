@@ -36,7 +36,7 @@ pub(crate) fn switch_link(
     }
     if Stat::of(version)?.is_none() {
         site.make_version_directory(version)?;
-        durable::replace(staged, version)?;
+        durable::while_movable(staged, version, || durable::replace(staged, version))?;
         // Before a link names it: a power cut must not leave a link to nothing.
         version.parent().map_or(Ok(()), durable::sync_directory)?;
     }

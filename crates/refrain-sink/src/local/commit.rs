@@ -63,6 +63,21 @@ impl Site<'_> {
         Ok(same.then_some(stat))
     }
 
+    /// The target's directory must still be where its name was resolved: through a link that was put in its place, somebody
+    /// else's data would be replaced.
+    pub(crate) fn demand_direct_parent(&self) -> Result<()> {
+        let parent = self.parent();
+        let found = std::fs::canonicalize(parent).map_err(|error| problem("look at", parent, error))?;
+        if found == parent {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!("`{}` became a link to `{}` while the task ran", parent.display(), found.display()),
+        )
+        .hint("repeat the call: it publishes where the link leads"))
+    }
+
     fn layout(&self, request: &CommitRequest, standing: Option<&Stat>) -> Result<Layout> {
         match self.kind() {
             LocalKind::File => Ok(Layout::Real),
@@ -138,6 +153,9 @@ impl Locked<'_, '_> {
         self.lock.demand_in_place()?;
         site.sink.reach(CrashPoint::BeforeIntent);
         self.make_names_durable(own)?;
+        // The last look before the decision: a lock that was taken from under us fences nobody.
+        self.lock.demand_in_place()?;
+        site.demand_direct_parent()?;
         self.decide(head, intent)?;
         site.sink.reach(CrashPoint::AfterIntent);
         if let Err(error) = site.switch(intent, Surprise::Refuse) {

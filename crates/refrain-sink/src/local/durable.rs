@@ -7,10 +7,10 @@
 use super::stat::Stat;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a file's content and metadata durable.
@@ -168,4 +168,41 @@ fn open_up(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Renames of directories write to them (their `..` changes), so that one without write permission for its owner cannot be
+/// moved. Gives that permission for the moment of the step; what arrives at `target` gets its own mode back.
+///
+/// # Crash safety
+/// Dying inside leaves a directory that its owner may write to.
+pub(crate) fn while_movable(from: &Path, target: &Path, step: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let moved = lend_write_permission(from)?;
+    let replaced = lend_write_permission(target)?;
+    let done = step();
+    let back = |path: &Path, mode: Option<Permissions>| mode.map_or(Ok(()), |mode| fs::set_permissions(path, mode));
+    match done {
+        Ok(()) => back(target, moved)?,
+        Err(error) => {
+            best_effort(back(from, moved));
+            best_effort(back(target, replaced));
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// The former permissions of a directory that had to be changed.
+fn lend_write_permission(path: &Path) -> io::Result<Option<Permissions>> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => found.permissions(),
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if found.mode() & 0o200 != 0 {
+        return Ok(None);
+    }
+    // Where we may not, the step itself says so.
+    let lent = fs::set_permissions(path, Permissions::from_mode(found.mode() | 0o200)).is_ok();
+    Ok(lent.then_some(found))
 }

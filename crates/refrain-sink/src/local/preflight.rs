@@ -16,6 +16,12 @@ impl Site<'_> {
         self.demand_writable_parent()?;
         self.demand_outside_of_publications()?;
         let Some(stat) = look(&self.target)? else { return Ok(()) };
+        if stat.fixed {
+            return Err(self
+                .unusable("it has the immutable or the append-only attribute")
+                .hint(format!("chattr -i -a {}", self.target.display())));
+        }
+        self.demand_movable(&stat)?;
         if stat.is_mount_point() {
             return Err(self
                 .unusable("something is mounted there, and a mount point cannot be replaced")
@@ -36,8 +42,35 @@ impl Site<'_> {
         self.demand_exchange(&stat)
     }
 
+    /// What stands there must let itself be moved away: rename(2) of a directory writes to it, and a sticky directory
+    /// lets only owners move what is theirs.
+    fn demand_movable(&self, stat: &Stat) -> Result<()> {
+        let user = rustix::process::geteuid().as_raw();
+        if user == 0 || stat.uid == user {
+            return Ok(());
+        }
+        let (parent, holding) = nearest_directory(self.parent())?;
+        if holding.mode & 0o1000 != 0 && holding.uid != user {
+            return Err(self.unusable(&format!(
+                "it belongs to another user, and `{}` lets only owners replace what is theirs (sticky)",
+                parent.display()
+            )));
+        }
+        if stat.is_directory() && rustix::fs::access(&self.target, Access::WRITE_OK).is_err() {
+            return Err(self
+                .unusable("it belongs to another user and this one may not write to it")
+                .hint(format!("give the user write permission on `{}`", self.target.display())));
+        }
+        Ok(())
+    }
+
     fn demand_writable_parent(&self) -> Result<()> {
-        let (parent, _) = nearest_directory(self.parent())?;
+        let (parent, holding) = nearest_directory(self.parent())?;
+        if holding.fixed {
+            return Err(self
+                .unusable(&format!("`{}` has the immutable or the append-only attribute", parent.display()))
+                .hint(format!("chattr -i -a {}", parent.display())));
+        }
         match rustix::fs::access(&parent, Access::WRITE_OK | Access::EXEC_OK) {
             Ok(()) => Ok(()),
             Err(Errno::ROFS) => Err(Error::invalid(format!(

@@ -56,6 +56,7 @@ impl Locked<'_, '_> {
             Whereabouts::Staged | Whereabouts::Version => {
                 durable::make_directories(site.parent())
                     .map_err(|error| problem("make the directory", site.parent(), error))?;
+                site.demand_direct_parent()?;
                 site.switch(intent, Surprise::KeepAside).map_err(|error| problem("publish", &site.target, error))
             }
         }
@@ -137,11 +138,13 @@ impl Site<'_> {
             if occupied && intent.displaced.is_none() && surprise == Surprise::Refuse {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            let done = if occupied {
-                durable::exchange(staged, &self.target)
-            } else {
-                durable::move_to_free(staged, &self.target)
-            };
+            let done = durable::while_movable(staged, &self.target, || {
+                if occupied {
+                    durable::exchange(staged, &self.target)
+                } else {
+                    durable::move_to_free(staged, &self.target)
+                }
+            });
             match done {
                 // Somebody else's file came or went between the look and the step.
                 Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {

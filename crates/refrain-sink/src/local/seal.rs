@@ -35,6 +35,13 @@ impl Site<'_> {
         self.demand_only_declared(&directory)?;
         let stat = look(&staged)?.ok_or_else(|| self.no_output(&staged))?;
         self.demand_kind(&stat)?;
+        if stat.fixed || stat.is_mount_point() {
+            let what = if stat.fixed { "has the immutable or the append-only attribute" } else { "is a mount point" };
+            return Err(Error::guard(format!(
+                "the staged output `{}` {what}: it cannot be published",
+                staged.display()
+            )));
+        }
         self.demand_room(&directory)?;
         provenance::attach(&staged, &guards.provenance)
             .map_err(|error| problem("attach the provenance to", &staged, error))?;

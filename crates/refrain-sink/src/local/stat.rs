@@ -24,6 +24,8 @@ pub(crate) struct Stat {
     pub(crate) ctime: i128,
     mount: Option<u64>,
     mount_root: bool,
+    /// Has the immutable or the append-only attribute (chattr(1)): no rename moves it.
+    pub(crate) fixed: bool,
 }
 
 impl Stat {
@@ -63,6 +65,7 @@ impl Stat {
             ctime: nanoseconds(seen.stx_ctime),
             mount: got.contains(StatxFlags::MNT_ID).then_some(seen.stx_mnt_id),
             mount_root: seen.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+            fixed: seen.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND),
         })
     }
 

@@ -51,8 +51,12 @@ impl Fault {
         let path = path.display();
         match self {
             Self::Core(error) => error,
-            Self::Empty => Error::invalid(format!("the state `{path}` is empty: its creation was interrupted"))
-                .hint("`refrain init` completes it"),
+            Self::Empty => {
+                Error::invalid(format!("the state `{path}` is empty: its creation was interrupted")).hint(format!(
+                    "`refrain init` completes it; if it had content and its log was lost, move `{path}` away: \
+                     `refrain store init` then tells how to replace it"
+                ))
+            }
             Self::NotAState => Error::invalid(format!("`{path}` is a database, but not a state of refrain"))
                 .hint("name another file; `refrain init` makes a new state"),
             Self::Text { what, source } => {

@@ -35,6 +35,12 @@ impl SqliteStore {
             insert(transaction, &identity, created_at)
         })?;
         store.make_durable()?;
+        // The tables go into the file itself, so that a file that is copied or left without its log is a state, if an
+        // older one, and no empty file.
+        store
+            .connection()
+            .execute_batch("PRAGMA wal_checkpoint(PASSIVE)")
+            .map_err(|error| Fault::from(error).at(path))?;
         Ok(store)
     }
 
