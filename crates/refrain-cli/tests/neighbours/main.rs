@@ -9,6 +9,7 @@ mod backfills;
 mod call;
 mod collecting;
 mod followups;
+mod immovable;
 mod looks;
 mod owners;
 mod pins;
