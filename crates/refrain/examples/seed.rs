@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a program whose output is a line")]
 
 use refrain::config::FILE_NAME;
-use refrain::core::{Partition, PartitionScheme};
+use refrain::core::{Interval, Partition, PartitionScheme};
 use refrain::{Begun, Boundary, Error, Home, Options, Result, Task};
 use std::path::Path;
 
@@ -24,13 +24,22 @@ fn main() -> Result<()> {
         return Err(Error::invalid("the task has no dates"));
     };
     let (first, last) = (calendar.interval_of_key("1700-01-01")?, calendar.interval_of_key("9000-01-01")?);
-    let mut newest = String::new();
-    for interval in calendar.range(&first, &last)?.take(count) {
-        newest.clone_from(&interval.key);
-        publish(&boundary, task, &Partition::of(interval))?;
-    }
+    let intervals: Vec<_> = calendar.range(&first, &last)?.take(count).collect();
+    let Some(newest) = intervals.last().map(|interval| interval.key.clone()) else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let halves = intervals.chunks(count.div_ceil(2));
+        let workers: Vec<_> = halves.map(|half| scope.spawn(|| publish_all(home, task, half))).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(Error::new(refrain::ErrorKind::Internal, "a thread panicked")))
+        })
+    })?;
     println!("{} {newest}", task.name);
     Ok(())
+}
+
+fn publish_all(home: &Path, task: &Task, intervals: &[Interval]) -> Result<()> {
+    let boundary = Boundary::open(home)?;
+    intervals.iter().try_for_each(|interval| publish(&boundary, task, &Partition::of(interval.clone())))
 }
 
 fn publish(boundary: &Boundary, task: &Task, partition: &Partition) -> Result<()> {
