@@ -5,14 +5,16 @@ use crate::process::{Event, EventSender};
 use refrain_core::{Holder, Key, StateStore};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 /// A running heartbeat; dropping it stops it.
+///
+/// It is not waited for: a renewal that is on its way finds the lease released, and nobody listens to what it says then
+/// (LEASE-07).
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _stop: Sender<()>,
 }
 
 impl Heartbeat {
@@ -43,17 +45,7 @@ impl Heartbeat {
                 }
             }
         };
-        let thread = thread::Builder::new().name("heartbeat".to_owned()).spawn(beat)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Heartbeat {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed where it happened; the lease ends by itself.
-            drop(thread.join());
-        }
+        thread::Builder::new().name("heartbeat".to_owned()).spawn(beat)?;
+        Ok(Self { _stop: stop })
     }
 }
