@@ -121,6 +121,9 @@ impl Site<'_> {
     /// A version leaves the list in one step, by a rename under the slot's lock, before anything of it is removed:
     /// what is listed is whole. What a crash leaves of the rest is removed by the next call.
     pub(crate) fn trim(&self, keep: &Keep, now: Timestamp, dry_run: bool) -> Result<Vec<Version>> {
+        if look(&self.versions_path())?.is_none() {
+            return Ok(Vec::new()); // nothing was ever replaced: no lock to take, no head to read
+        }
         let superfluous = if dry_run {
             self.superfluous(self.read()?.as_ref(), keep, now)?
         } else {
