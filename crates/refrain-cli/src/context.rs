@@ -77,7 +77,7 @@ impl Context {
     /// The key that the flags name, for a task that may not be in the configuration any more.
     pub(crate) fn key(&self, boundary: &Boundary, task: &str, args: &PartitionArgs) -> Result<Key> {
         let name: TaskName = task.parse()?;
-        let declared = boundary.home().config.tasks.iter().find(|declared| declared.name == name);
+        let declared = boundary.home().config.declared(&name);
         let partition = match declared {
             Some(declared) => self.partition(declared, args)?.key,
             None => self.guess_partition(boundary, &name, args)?,

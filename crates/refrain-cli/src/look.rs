@@ -17,7 +17,7 @@ use refrain::{Boundary, Error, Result, Sinks};
 pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let key = context.key(&boundary, &args.task, &args.partition)?;
-    let declared = boundary.home().config.tasks.iter().find(|task| task.name == key.task);
+    let declared = boundary.home().config.declared(&key.task);
     let why = match declared {
         Some(task) => boundary.why(task, &task.partitions.partition_of_key(&key.partition)?)?,
         None if boundary.store().key(&key)?.is_some() => boundary.why_key(&key)?,
@@ -58,7 +58,7 @@ pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let key = context.key(&boundary, &args.task, &args.partition)?;
     let version = args.version.map(Generation::new);
-    let declared = boundary.home().config.tasks.iter().find(|task| task.name == key.task);
+    let declared = boundary.home().config.declared(&key.task);
     let paths = match declared {
         Some(task) => {
             let partition = context.partition(task, &args.partition)?;

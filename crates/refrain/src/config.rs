@@ -8,7 +8,7 @@ mod task;
 
 use crate::task::Task;
 use expand::expand;
-use refrain_core::{Error, Result, nearest};
+use refrain_core::{Error, Result, TaskName, nearest};
 use section::{Section, describe};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,11 @@ impl Config {
         }
         root.done()?;
         Ok(Self { store, staging, tasks })
+    }
+
+    /// The declared task of this name, if there is one.
+    pub fn declared(&self, name: &TaskName) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.name == *name)
     }
 
     /// The task of this name.

@@ -5,9 +5,10 @@ use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::conclude;
 use crate::heartbeat::Heartbeat;
+use crate::holder::life_of;
 use crate::ids;
 use crate::plan::Plan;
-use crate::process::{Event, EventReceiver, EventSender, Liveness, ProcessIdentity, end_by_attempt, liveness};
+use crate::process::{Event, EventReceiver, EventSender, Liveness, end_by_attempt};
 use crate::report::{Conclusion, Report};
 use crate::settle;
 use refrain_core::{
@@ -472,7 +473,7 @@ pub(crate) fn stopped_by(signal: i32) -> Failure {
 }
 
 fn is_dead(lease: &Lease) -> bool {
-    serde_json::from_str::<ProcessIdentity>(&lease.process).is_ok_and(|process| liveness(&process) == Liveness::Dead)
+    life_of(lease) == Liveness::Dead
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -161,6 +161,6 @@ impl Boundary {
     }
 
     fn keep_of(&self, key: &Key) -> Keep {
-        self.home.config.tasks.iter().find(|task| task.name == key.task).map_or_else(Keep::default, |task| task.keep)
+        self.home.config.declared(&key.task).map_or_else(Keep::default, |task| task.keep)
     }
 }

@@ -44,6 +44,7 @@ mod driver;
 mod environment;
 pub mod gc;
 mod heartbeat;
+mod holder;
 pub mod home;
 mod ids;
 pub mod lookup;

@@ -3,10 +3,9 @@
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
-use crate::process::{Liveness, ProcessIdentity, channel, liveness};
-use refrain_core::{
-    AttemptFilter, AttemptRecord, Error, Generation, Goal, Key, Outcome, Result, TaskName, Want, Window,
-};
+use crate::holder::life_of;
+use crate::process::{Liveness, channel};
+use refrain_core::{AttemptFilter, Error, Generation, Goal, Key, Outcome, Result, TaskName, Want, Window};
 use std::collections::BTreeSet;
 
 /// What became of one key.
@@ -60,9 +59,8 @@ impl Boundary {
 
     fn recover_key(&self, key: &Key) -> Result<Finding> {
         if let Some(lease) = self.store.key(key)?.and_then(|state| state.lease) {
-            let process: Option<ProcessIdentity> = serde_json::from_str(&lease.process).ok();
-            let alive = process.is_some_and(|process| liveness(&process) == Liveness::Alive);
-            if alive || (!lease.expired(&self.store.now()?) && !is_dead(&lease.process)) {
+            let life = life_of(&lease);
+            if life == Liveness::Alive || (life == Liveness::Unknowable && !lease.expired(&self.store.now()?)) {
                 return Ok(Finding::Running(crate::conclude::describe(self, &lease)));
             }
         }
@@ -85,13 +83,4 @@ impl Boundary {
             (_, Some(error)) => Finding::Failed(error, conclusion.report.window),
         })
     }
-
-    /// Attempts whose end is not known, newest first.
-    pub fn unfinished(&self, task: Option<&TaskName>) -> Result<Vec<AttemptRecord>> {
-        self.store.attempts(&AttemptFilter { task: task.cloned(), unfinished: true, ..AttemptFilter::default() })
-    }
-}
-
-fn is_dead(process: &str) -> bool {
-    serde_json::from_str::<ProcessIdentity>(process).is_ok_and(|process| liveness(&process) == Liveness::Dead)
 }

@@ -83,7 +83,7 @@ impl Boundary {
 
     /// A plan for a key of which only the state is known: its outputs are those of its run.
     pub(crate) fn bare_plan(&self, key: &Key) -> Result<Plan> {
-        let task = match self.home.config.tasks.iter().find(|task| task.name == key.task) {
+        let task = match self.home.config.declared(&key.task) {
             Some(task) => Task { inputs: Vec::new(), code: Vec::new(), ..task.clone() },
             None => Task::new(key.task.as_str(), refrain_core::PartitionScheme::Free, &self.home.directory)?,
         };
@@ -127,7 +127,7 @@ impl Work<'_> {
     /// replaced was made from.
     fn in_force(&self) -> Result<Fingerprint> {
         let (boundary, key) = (self.driver.boundary, &self.driver.plan.key);
-        let declared = boundary.home.config.tasks.iter().find(|task| task.name == key.task);
+        let declared = boundary.home.config.declared(&key.task);
         if let Some(task) = declared
             && let Ok(partition) = task.partitions.partition_of_key(&key.partition)
             && let Ok(plan) = Plan::new(task, &partition, &boundary.sinks)

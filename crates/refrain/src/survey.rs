@@ -1,9 +1,10 @@
 //! Every partition of a task at a glance.
 
 use crate::boundary::Boundary;
+use crate::holder::life_of;
 use crate::peek::{drift, find_published};
 use crate::plan::Plan;
-use crate::process::{Liveness, ProcessIdentity, liveness};
+use crate::process::Liveness;
 use crate::task::Task;
 use jiff::Timestamp;
 use refrain_core::{
@@ -71,7 +72,7 @@ pub struct Surveyed {
 impl Boundary {
     /// Looks at all partitions of a task.
     pub fn survey(&self, task: &TaskName, survey: &Survey) -> Result<Surveyed> {
-        let declared = self.home.config.tasks.iter().find(|declared| declared.name == *task);
+        let declared = self.home.config.declared(task);
         let now = self.store.now()?;
         let mut surveyed = Surveyed::default();
         let mut found: std::collections::VecDeque<PartitionStatus> = std::collections::VecDeque::new();
@@ -222,8 +223,7 @@ fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {
     let ending = attempt.and_then(|attempt| attempt.ending.as_ref());
     let state = match (&summary.lease, ending) {
         (Some(lease), _) => {
-            let process: Option<ProcessIdentity> = serde_json::from_str(&lease.process).ok();
-            let dead = process.is_some_and(|process| liveness(&process) == Liveness::Dead);
+            let dead = life_of(lease) == Liveness::Dead;
             if dead || lease.expired(now) { State::Unsettled } else { State::Running }
         }
         (None, Some(ending)) => match ending.outcome {

@@ -2,9 +2,10 @@
 
 use crate::boundary::Boundary;
 use crate::conclude::describe;
+use crate::holder::life_of;
 use crate::peek::{changes, drift, everywhere, find_published, partition_flag};
 use crate::plan::Plan;
-use crate::process::{Liveness, ProcessIdentity, liveness};
+use crate::process::Liveness;
 use crate::task::{OnChange, Task};
 use refrain_core::{Condition, Error, Key, KeyState, Partition, Publication, Result};
 use serde::Serialize;
@@ -83,8 +84,7 @@ impl Boundary {
             outputs: plan.outputs.iter().map(|output| self.locate(&output.slot)).collect(),
         };
         if let Some(lease) = state.as_ref().and_then(|state| state.lease.as_ref()) {
-            let process: Option<ProcessIdentity> = serde_json::from_str(&lease.process).ok();
-            let dead = process.is_some_and(|process| liveness(&process) == Liveness::Dead);
+            let dead = life_of(lease) == Liveness::Dead;
             if !dead && !lease.expired(&self.store.now()?) {
                 why.would = Would::Wait;
                 why.because.push(format!("it is being run by {}", describe(self, lease)));
