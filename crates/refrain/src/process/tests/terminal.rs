@@ -62,7 +62,8 @@ fn ctrl_z_stops_the_whole_job_and_fg_continues_it() {
     let mut shell = Command::new("script");
     shell.args(["--quiet", "--return", "--command", "bash --norc -i", "/dev/null"]);
     // The quotes keep what the terminal echoes apart from what the command says.
-    shell.env(WRAPPED, "echo re''ady; read -r line; echo got=$line").env(WRAPPED_ATTEMPT, attempt());
+    let attempt = attempt();
+    shell.env(WRAPPED, "echo re''ady; read -r line; echo got=$line").env(WRAPPED_ATTEMPT, &attempt);
     let (mut script, mut output) = start_program(shell);
     let mut keys = script.stdin.take().unwrap();
     let program = std::env::current_exe().unwrap();
@@ -76,7 +77,7 @@ fn ctrl_z_stops_the_whole_job_and_fg_continues_it() {
     keys.write_all(format!("{} {arguments}\n", program.display()).as_bytes()).unwrap();
     output.line_with("ready");
     // Until the command has the terminal Ctrl-Z would be ours alone; it has it when it is the foreground group.
-    wait_until_in_front(script.id());
+    wait_until_in_front(&attempt);
     keys.write_all(b"\x1a").unwrap();
     output.line_with("Stopped");
     keys.write_all(b"echo still''here\n").unwrap();
@@ -89,16 +90,13 @@ fn ctrl_z_stops_the_whole_job_and_fg_continues_it() {
     script.wait().unwrap();
 }
 
-/// Waits until a process of the wrapped command is in the foreground of the terminal that this `script` made.
-fn wait_until_in_front(script: u32) {
-    let script = i32::try_from(script).unwrap();
+/// Waits until the wrapped command of this attempt is in the foreground of its terminal.
+fn wait_until_in_front(attempt: &str) {
     let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while std::time::Instant::now() < until {
         let all = procfs::all().unwrap();
-        let child_of = |parent: i32| all.iter().filter(move |stat| stat.parent == parent);
-        // script -> bash -> the wrapper -> its command (and its guard).
-        let wrappers = child_of(script).flat_map(|bash| child_of(bash.pid));
-        let mut commands = wrappers.flat_map(|wrapper| child_of(wrapper.pid));
+        // By its marker: how many shells lie between `script` and the command depends on the shell that `script` finds.
+        let mut commands = all.iter().filter(|stat| procfs::attempt_of(stat.pid).as_deref() == Some(attempt.as_bytes()));
         if commands.any(|command| foreground_of(command.pid) == Some(command.group)) {
             return;
         }
