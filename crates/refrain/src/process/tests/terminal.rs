@@ -96,7 +96,8 @@ fn wait_until_in_front(attempt: &str) {
     while std::time::Instant::now() < until {
         let all = procfs::all().unwrap();
         // By its marker: how many shells lie between `script` and the command depends on the shell that `script` finds.
-        let mut commands = all.iter().filter(|stat| procfs::attempt_of(stat.pid).as_deref() == Some(attempt.as_bytes()));
+        let mut commands =
+            all.iter().filter(|stat| procfs::attempt_of(stat.pid).as_deref() == Some(attempt.as_bytes()));
         if commands.any(|command| foreground_of(command.pid) == Some(command.group)) {
             return;
         }
