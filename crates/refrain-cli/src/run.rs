@@ -4,7 +4,7 @@ use crate::args::{GrainArg, RepeatArgs, RunArgs};
 use crate::context::Context;
 use crate::output;
 use crate::signals;
-use refrain::core::{Calendar, Grain, PartitionScheme, PinMode, parse_duration};
+use refrain::core::{Calendar, Grain, PartitionScheme, parse_duration};
 use refrain::task::{CommandLine, InputSpec, OutputSpec};
 use refrain::{Conclusion, Error, Options, Repeat, Report, Result, Stdout, Task};
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
             Error::invalid(format!("`--in {spec}` has no name")).hint(format!("write --in NAME={spec}"))
         })?;
         task.inputs.retain(|input| input.name != name);
-        task.inputs.push(InputSpec { name: name.to_owned(), location: location.parse()?, mode: PinMode::Copy });
+        task.inputs.push(InputSpec::path(name, location)?);
     }
     for (index, spec) in args.outputs.iter().enumerate() {
         add_output(&mut task, spec, &output_name(spec, index), false)?;

@@ -7,7 +7,7 @@ use crate::conclude;
 use crate::heartbeat::Heartbeat;
 use crate::holder::life_of;
 use crate::ids;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedSource};
 use crate::process::{Event, EventReceiver, EventSender, Liveness, end_by_attempt};
 use crate::report::{Conclusion, Report};
 use crate::settle;
@@ -350,17 +350,14 @@ impl<'b> Driver<'b> {
         let run_id = ids::run();
         let mut inputs = Vec::new();
         for input in &self.plan.inputs {
-            let request = PinRequest {
-                name: input.spec.name.clone(),
-                location: input.location.clone(),
-                owner: self.id,
-                mode: input.spec.mode,
-            };
+            let PlannedSource::Path { location, mode } = &input.source;
+            let request =
+                PinRequest { name: input.name.clone(), location: location.clone(), owner: self.id, mode: *mode };
             let pin = self
                 .boundary
                 .inputs
                 .pin(&request)
-                .map_err(|error| error.within(format!("input `{}` of `{}`", input.spec.name, self.plan.key)))?;
+                .map_err(|error| error.within(format!("input `{}` of `{}`", input.name, self.plan.key)))?;
             inputs.push(pin);
         }
         Ok(RunProposal { run_id, inputs, outputs, restores: self.restores })

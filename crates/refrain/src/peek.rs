@@ -4,7 +4,7 @@
 //! neither a lease nor a write.
 
 use crate::boundary::{Boundary, Options, Repeat};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedSource};
 use crate::report::{Conclusion, Report, exit_code};
 use crate::settle::unsettled;
 use crate::task::OnChange;
@@ -133,12 +133,13 @@ pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publicatio
 pub(crate) fn made_from_now(boundary: &Boundary, plan: &Plan) -> Result<Fingerprint> {
     let mut versions = Vec::new();
     for input in &plan.inputs {
-        let version = match refrain_core::Input::version(&boundary.inputs, &input.location) {
+        let PlannedSource::Path { location, .. } = &input.source;
+        let version = match refrain_core::Input::version(&boundary.inputs, location) {
             Ok(version) => version,
             Err(error) if error.kind == refrain_core::ErrorKind::Invalid => "missing".to_owned(),
             Err(error) => return Err(error),
         };
-        versions.push((input.spec.name.as_str(), version));
+        versions.push((input.name.as_str(), version));
     }
     plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))
 }

@@ -2,8 +2,8 @@
 
 use crate::environment::variable_part;
 use crate::sinks::Sinks;
-use crate::task::{CommandLine, InputSpec, OutputSpec, Task};
-use refrain_core::{Error, ErrorKind, Fingerprint, Key, OutputSlot, Partition, Result, SlotAddress};
+use crate::task::{CommandLine, InputSource, InputSpec, OutputSpec, Task};
+use refrain_core::{Error, ErrorKind, Fingerprint, Key, OutputSlot, Partition, PinMode, Result, SlotAddress};
 use refrain_input::digest_path;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,9 +26,15 @@ pub(crate) struct PlannedOutput {
 
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedInput {
-    pub(crate) spec: InputSpec,
-    /// The absolute path.
-    pub(crate) location: String,
+    pub(crate) name: String,
+    pub(crate) source: PlannedSource,
+}
+
+/// Where the content of an input comes from, for one partition.
+#[derive(Clone, Debug)]
+pub(crate) enum PlannedSource {
+    /// An absolute path.
+    Path { location: String, mode: PinMode },
 }
 
 impl Plan {
@@ -62,21 +68,7 @@ impl Plan {
         let inputs = task
             .inputs
             .iter()
-            .map(|spec| {
-                let rendered = spec.location.render(partition, &task.params)?;
-                if let Some((scheme, _)) = rendered.split_once("://") {
-                    return Err(Error::new(
-                        ErrorKind::Unsupported,
-                        format!("input `{}`: this build reads files and directories, not `{scheme}://`", spec.name),
-                    ));
-                }
-                let location = task.base.join(rendered);
-                let location = location.to_str().map(str::to_owned).ok_or_else(|| {
-                    let path = location.display();
-                    Error::invalid(format!("input `{}`: the path `{path}` is not valid UTF-8", spec.name))
-                })?;
-                Ok(PlannedInput { spec: spec.clone(), location })
-            })
+            .map(|spec| Ok(PlannedInput { name: spec.name.clone(), source: source_of(spec, task, partition)? }))
             .collect::<Result<Vec<_>>>()?;
         let key = Key { task: task.name.clone(), partition: partition.key.clone() };
         Ok(Self { key, task: task.clone(), partition: partition.clone(), outputs, inputs })
@@ -124,6 +116,33 @@ impl Plan {
         }
         Ok(builder.build())
     }
+}
+
+fn source_of(spec: &InputSpec, task: &Task, partition: &Partition) -> Result<PlannedSource> {
+    match &spec.source {
+        InputSource::Path { location, mode } => {
+            let location = absolute(&spec.name, &location.render(partition, &task.params)?, task)?;
+            Ok(PlannedSource::Path { location, mode: *mode })
+        }
+        InputSource::Publication(publication) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("input `{}`: this build does not read publications ({publication})", spec.name),
+        )),
+    }
+}
+
+fn absolute(name: &str, rendered: &str, task: &Task) -> Result<String> {
+    if let Some((scheme, _)) = rendered.split_once("://") {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("input `{name}`: this build reads files and directories, not `{scheme}://`"),
+        ));
+    }
+    let location = task.base.join(rendered);
+    location.to_str().map(str::to_owned).ok_or_else(|| {
+        let path = location.display();
+        Error::invalid(format!("input `{name}`: the path `{path}` is not valid UTF-8"))
+    })
 }
 
 /// Two names that give the command one variable: one of the values would vanish.

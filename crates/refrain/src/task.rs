@@ -3,6 +3,7 @@
 use refrain_core::{Keep, PartitionScheme, PinMode, Result, TaskName, Template};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,10 +56,59 @@ pub enum CommandLine {
 pub struct InputSpec {
     /// Its name.
     pub name: String,
-    /// Where it is.
-    pub location: Template,
-    /// How it is held still.
-    pub mode: PinMode,
+    /// Where its content comes from.
+    pub source: InputSource,
+}
+
+/// Where the content of an input comes from.
+#[derive(Clone, Debug)]
+pub enum InputSource {
+    /// A file or directory.
+    Path {
+        /// Where it is.
+        location: Template,
+        /// How it is held still.
+        mode: PinMode,
+    },
+    /// What a task of this home published.
+    Publication(PublicationRef),
+}
+
+/// Names a publication: a task, one of its outputs, one of its partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicationRef {
+    /// The task that publishes it.
+    pub task: TaskName,
+    /// The output; nothing where the task has one.
+    pub output: Option<String>,
+    /// Which publication of the task, seen from the partition that reads it.
+    pub which: Which,
+}
+
+/// Which publication of a task, seen from the partition that reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// That of the same interval or name.
+    #[default]
+    Same,
+}
+
+impl fmt::Display for PublicationRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{ task = {:?}", self.task.as_str())?;
+        if let Some(output) = &self.output {
+            write!(f, ", output = {output:?}")?;
+        }
+        f.write_str(" }")
+    }
+}
+
+impl InputSpec {
+    /// A file or directory that each run keeps a copy of.
+    pub fn path(name: &str, location: &str) -> Result<Self> {
+        let source = InputSource::Path { location: location.parse()?, mode: PinMode::Copy };
+        Ok(Self { name: name.to_owned(), source })
+    }
 }
 
 /// A declared output.
@@ -142,7 +192,7 @@ impl Task {
 
     /// The same task with one more input.
     pub fn input(mut self, name: &str, location: &str) -> Result<Self> {
-        self.inputs.push(InputSpec { name: name.to_owned(), location: location.parse()?, mode: PinMode::Copy });
+        self.inputs.push(InputSpec::path(name, location)?);
         Ok(self)
     }
 }

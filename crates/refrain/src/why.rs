@@ -4,7 +4,7 @@ use crate::boundary::Boundary;
 use crate::conclude::describe;
 use crate::holder::life_of;
 use crate::peek::{changes, drift, everywhere, find_published, partition_flag};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedSource};
 use crate::process::Liveness;
 use crate::task::{OnChange, Task};
 use refrain_core::{Condition, Error, Key, KeyState, Partition, Publication, Result};
@@ -185,9 +185,10 @@ impl Boundary {
             }
         }
         for input in &plan.inputs {
-            if !std::path::Path::new(&input.location).exists() {
+            let PlannedSource::Path { location, .. } = &input.source;
+            if !std::path::Path::new(location).exists() {
                 why.would = Would::Refuse;
-                why.because.push(format!("the input `{}` does not exist", input.location));
+                why.because.push(format!("the input `{location}` does not exist"));
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::output;
 use refrain::config::FILE_NAME;
 use refrain::core::{Keep, PartitionScheme, PinMode, format_duration, without_password};
 use refrain::process::DEFAULT_GRACE;
-use refrain::task::{CommandLine, InputSpec, OnChange, OutputSpec};
+use refrain::task::{CommandLine, InputSource, InputSpec, OnChange, OutputSpec};
 use refrain::{Result, Task};
 use std::path::Path;
 
@@ -79,10 +79,15 @@ fn task(task: &Task, home: &Path) {
 }
 
 fn input_value(input: &InputSpec) -> String {
-    let path = quoted(&without_password(input.location.as_str()));
-    match input.mode {
-        PinMode::Copy => path,
-        PinMode::Verify => format!("{{ path = {path}, pin = \"verify\" }}"),
+    match &input.source {
+        InputSource::Path { location, mode } => {
+            let path = quoted(&without_password(location.as_str()));
+            match mode {
+                PinMode::Copy => path,
+                PinMode::Verify => format!("{{ path = {path}, pin = \"verify\" }}"),
+            }
+        }
+        InputSource::Publication(publication) => publication.to_string(),
     }
 }
 

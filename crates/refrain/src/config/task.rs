@@ -2,7 +2,7 @@
 
 use super::expand::expand;
 use super::section::{Section, describe};
-use crate::task::{CommandLine, InputSpec, OnChange, OutputSpec, Task};
+use crate::task::{CommandLine, InputSource, InputSpec, OnChange, OutputSpec, Task};
 use refrain_core::{Calendar, Error, ErrorKind, Grain, Keep, PartitionScheme, PinMode, Result};
 use std::path::Path;
 use toml::Value;
@@ -177,7 +177,7 @@ fn read_input(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<InputSp
         other => return Err(no_path(entry, &other)),
     };
     let location = expand(&entry.path, &location, lookup)?;
-    Ok(InputSpec { name: entry.name.clone(), location: location.parse()?, mode })
+    Ok(InputSpec { name: entry.name.clone(), source: InputSource::Path { location: location.parse()?, mode } })
 }
 
 fn read_output(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<OutputSpec> {
