@@ -172,6 +172,9 @@ impl<'b> Work<'b> {
 
     /// 5.8 to 5.10.
     pub(crate) fn publish(mut self) -> Conclusion {
+        if matches!(self.events.try_next(), Some(Event::LeaseLost)) {
+            return self.lease_lost();
+        }
         match self.seal() {
             Ok(publication) => {
                 self.driver.reach(CrashPoint::BeforeCommit);
@@ -221,9 +224,6 @@ impl<'b> Work<'b> {
 
     /// 5.8
     fn seal(&mut self) -> Result<Publication> {
-        if matches!(self.events.try_next(), Some(Event::LeaseLost)) {
-            return Err(Error::new(ErrorKind::Fenced, "the lease was lost while the output was written"));
-        }
         let watch = Stopwatch::start();
         for pin in &self.run.inputs {
             self.driver.boundary.inputs.verify(pin)?;
