@@ -35,6 +35,8 @@ crash_points! {
     AfterClaim = "after-claim",
     /// About to open the run (5.4).
     BeforeOpenRun = "before-open-run",
+    /// The inputs are pinned, the run not recorded.
+    AfterPin = "after-pin",
     /// The run is recorded.
     AfterOpenRun = "after-open-run",
     /// Staging is made, the task not started (5.7).

@@ -21,11 +21,13 @@ mod lease;
 mod nearest;
 mod partition;
 mod retention;
+mod retry;
 mod run;
 mod secret;
 mod sink;
 mod store;
 mod template;
+mod watermark;
 
 pub use attempt::{Action, Answer, Attempt, Cause, CommitStep, Doubt, Goal, Refusal};
 pub use clock::Clock;
@@ -44,8 +46,10 @@ pub use lease::{Granted, KeyRecord, Lease, LeaseRequest, NotHolder, OpenRun, Run
 pub use nearest::nearest;
 pub use partition::{Partition, PartitionScheme, check_name};
 pub use retention::{Staleness, Verdict, staleness, verdict};
+pub use retry::{Backoff, Passing, Retry, RetryOn, RetryPolicy, TaskEnd};
 pub use run::{
-    Holder, OutputSlot, PinnedInput, Publication, RunRecord, SealedData, SlotAddress, StagingId, StoreIdentity,
+    Holder, Lineage, OutputSlot, PinnedInput, PinnedPublication, Publication, RunRecord, SealedData, SlotAddress,
+    StagingId, StoreIdentity,
 };
 pub use secret::without_password;
 pub use sink::{
@@ -54,3 +58,4 @@ pub use sink::{
 };
 pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, KeySummary, Outcome, StateStore};
 pub use template::Template;
+pub use watermark::{Foldable, Watermark};

@@ -1,6 +1,6 @@
 //! What a run is, and what an attempt sealed for it: the records that travel in heads and stores.
 
-use crate::{AttemptId, Fingerprint, Generation, RunId, StoreId, Token};
+use crate::{AttemptId, Fingerprint, Generation, Key, RunId, StoreId, Token};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -44,6 +44,41 @@ pub struct PinnedInput {
     pub bytes: u64,
     /// Where the pinned copy lies, relative to the home; nothing if the input is verified instead of copied.
     pub snapshot: Option<String>,
+    /// What was published there, for an input that is a publication; nothing for a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
+}
+
+/// The publications that one input of a run is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lineage {
+    /// In order of time; none where a chain starts.
+    pub publications: Vec<PinnedPublication>,
+    /// Digest of the copy that the attempts read.
+    pub digest: String,
+}
+
+/// One publication, named for ever: its run never changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PinnedPublication {
+    /// Whose it is.
+    pub key: Key,
+    /// The output that is read.
+    pub output: String,
+    /// Where it was published.
+    pub slot: SlotAddress,
+    /// The version.
+    pub generation: Generation,
+    /// The run that published it.
+    pub run_id: RunId,
+    /// Digest of what was published, in the sink's own terms.
+    pub digest: String,
+}
+
+impl fmt::Display for PinnedPublication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` output `{}` version {} (run {})", self.key, self.output, self.generation, self.run_id)
+    }
 }
 
 /// One wish to have a key published. Immutable: recorded once, when it is opened (1.1).

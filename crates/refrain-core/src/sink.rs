@@ -45,8 +45,10 @@ pub trait Sink: Send + Sync + Debug {
     /// The versions that can be read, newest first; the published one is among them.
     fn versions(&self, slot: &SlotAddress) -> Result<Vec<Version>>;
 
-    /// Fills a staging place with a kept version, to publish it again.
-    fn restore(&self, slot: &SlotAddress, generation: Generation, staging: &Staging<Open>) -> Result<()>;
+    /// Copies a version that can be read, the published one or a kept one, to a place in the sink's own terms that is
+    /// nobody's yet (an empty directory for a tree), and makes sure that the copy is what was published. An error of kind
+    /// `invalid` when the version is not there.
+    fn restore(&self, slot: &SlotAddress, generation: Generation, into: &str) -> Result<()>;
 
     /// All staging that this sink holds, with who it belongs to; nothing for staging that bears no name.
     fn staged(&self) -> Result<Vec<Staged>>;

@@ -8,6 +8,8 @@
 mod copy;
 mod digest;
 mod local;
+mod read_only;
 
 pub use digest::{digest_path, stat_digest};
 pub use local::{LocalInput, PINS, owner_of};
+pub use read_only::make_read_only;

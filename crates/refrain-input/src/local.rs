@@ -68,6 +68,7 @@ impl Input for LocalInput {
             version: digest.digest,
             bytes: digest.bytes,
             snapshot,
+            lineage: None,
         })
     }
 

@@ -259,14 +259,14 @@ fn a_kept_version_is_published_again() {
         let attempt = home.attempt(3, std::slice::from_ref(&slot));
         let head = attempt.claim(&sink, &slot);
         let staging = attempt.stage(&sink, &slot);
-        sink.restore(&slot, Generation::new(1), &staging).unwrap();
+        sink.restore(&slot, Generation::new(1), &staging.place).unwrap();
         let data = sink.seal(staging, &support::guards()).unwrap().into_data().unwrap();
         assert_eq!(data.digest, first);
         let request = attempt.request(head.version, vec![data]);
         assert_eq!(sink.commit(&slot, &request, &STRICT).unwrap(), CommitAnswer::Committed);
         assert_eq!(sink.versions(&slot).unwrap().len(), 3);
         let other = home.attempt(4, std::slice::from_ref(&slot)).stage(&sink, &slot);
-        let error = sink.restore(&slot, Generation::new(9), &other).unwrap_err();
+        let error = sink.restore(&slot, Generation::new(9), &other.place).unwrap_err();
         assert!(error.hint.unwrap().contains("3, 2, 1"));
     }
 }
@@ -274,7 +274,7 @@ fn a_kept_version_is_published_again() {
 /// The digest of a kept version, by way of a staging of its own.
 fn digest(sink: &LocalSink, slot: &SlotAddress, home: &Home, generation: u64) -> String {
     let staging = home.attempt(9, std::slice::from_ref(slot)).stage(sink, slot);
-    sink.restore(slot, Generation::new(generation), &staging).unwrap();
+    sink.restore(slot, Generation::new(generation), &staging.place).unwrap();
     let digest = sink.seal(staging, &support::guards()).unwrap().into_data().unwrap().digest;
     for staged in sink.staged().unwrap() {
         sink.discard(&staged).unwrap();

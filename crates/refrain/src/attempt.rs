@@ -65,7 +65,7 @@ impl<'b> Attempt<'b> {
             .ok_or_else(|| Error::invalid(format!("the task declares no output `{name}`")))
     }
 
-    /// Where to read an input.
+    /// Where to read an input; an empty path where a chain of partitions starts and there is nothing to read.
     ///
     /// # Errors
     /// `invalid` when the task declares no such input.
@@ -150,8 +150,13 @@ impl<'b> Work<'b> {
         let versions = self.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
         self.made_from = Some(self.driver.plan.fingerprint(versions)?);
         for pin in &self.run.inputs {
-            self.inputs.push((pin.name.clone(), boundary.inputs.open(pin)?));
+            let place = match &pin.lineage {
+                Some(lineage) => boundary.open_publications(pin, lineage)?,
+                None => boundary.inputs.open(pin)?,
+            };
+            self.inputs.push((pin.name.clone(), place));
         }
+        self.driver.notes.extend(boundary.newer_than_pinned(&self.run)?);
         let holder = self
             .driver
             .machine
@@ -225,7 +230,7 @@ impl<'b> Work<'b> {
     /// 5.8
     fn seal(&mut self) -> Result<Publication> {
         let watch = Stopwatch::start();
-        for pin in &self.run.inputs {
+        for pin in self.run.inputs.iter().filter(|pin| pin.lineage.is_none()) {
             self.driver.boundary.inputs.verify(pin)?;
         }
         let several = self.outputs.len() > 1;

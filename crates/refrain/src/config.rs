@@ -3,6 +3,8 @@
 //! The file names commands, so it is read only from where the user said, never from where data lies.
 
 mod expand;
+mod publication;
+mod retry;
 mod section;
 mod task;
 
@@ -73,6 +75,7 @@ impl Config {
             }
         }
         root.done()?;
+        crate::lineage::check(&tasks)?;
         Ok(Self { store, staging, tasks })
     }
 

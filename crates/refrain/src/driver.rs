@@ -350,16 +350,18 @@ impl<'b> Driver<'b> {
         let run_id = ids::run();
         let mut inputs = Vec::new();
         for input in &self.plan.inputs {
-            let PlannedSource::Path { location, mode } = &input.source;
-            let request =
-                PinRequest { name: input.name.clone(), location: location.clone(), owner: self.id, mode: *mode };
-            let pin = self
-                .boundary
-                .inputs
-                .pin(&request)
-                .map_err(|error| error.within(format!("input `{}` of `{}`", input.name, self.plan.key)))?;
-            inputs.push(pin);
+            let pin = match &input.source {
+                PlannedSource::Path { location, mode } => {
+                    let (name, location) = (input.name.clone(), location.clone());
+                    self.boundary.inputs.pin(&PinRequest { name, location, owner: self.id, mode: *mode })
+                }
+                PlannedSource::Publication(reference) => {
+                    self.boundary.pin_publications(&self.plan, &input.name, reference, self.id)
+                }
+            };
+            inputs.push(pin.map_err(|error| error.within(format!("input `{}` of `{}`", input.name, self.plan.key)))?);
         }
+        self.reach(CrashPoint::AfterPin);
         Ok(RunProposal { run_id, inputs, outputs, restores: self.restores })
     }
 

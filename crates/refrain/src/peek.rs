@@ -4,13 +4,14 @@
 //! neither a lease nor a write.
 
 use crate::boundary::{Boundary, Options, Repeat};
+use crate::lineage::Lineages;
 use crate::plan::{Plan, PlannedSource};
 use crate::report::{Conclusion, Report, exit_code};
 use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
-    Condition, Difference, Error, Fingerprint, Generation, Head, KeyState, Outcome, Publication, Result, RunRecord,
-    Want, Window, differences,
+    Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, KeyState, Outcome, Publication,
+    Result, RunRecord, Want, Window, differences,
 };
 
 /// What the look found.
@@ -124,20 +125,32 @@ pub(crate) fn everywhere(boundary: &Boundary, publication: &Publication) -> Resu
     Ok(true)
 }
 
-/// What a run now would be made from that the publication was not.
+/// What a run now would be made from that the publication was not; an input that is stale counts as changed.
 pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Vec<Difference>> {
-    Ok(differences(&publication.fingerprint, &made_from_now(boundary, plan)?))
+    let now = made_from_now(boundary, plan)?;
+    let mut changes = differences(&publication.fingerprint, &now);
+    for stale in Lineages::new(boundary).stale(&plan.key, publication)? {
+        let part = format!("input:{}", stale.input);
+        // An input that is declared no more, or differently, differs already.
+        if now.parts.contains_key(&part) && !changes.iter().any(|change| change.part == part) {
+            let old = publication.fingerprint.parts.get(&part).cloned();
+            changes.push(Difference { part, kind: DifferenceKind::Changed, new: old.clone(), old });
+        }
+    }
+    Ok(changes)
 }
 
 /// What a run would be made from now.
 pub(crate) fn made_from_now(boundary: &Boundary, plan: &Plan) -> Result<Fingerprint> {
     let mut versions = Vec::new();
     for input in &plan.inputs {
-        let PlannedSource::Path { location, .. } = &input.source;
-        let version = match refrain_core::Input::version(&boundary.inputs, location) {
-            Ok(version) => version,
-            Err(error) if error.kind == refrain_core::ErrorKind::Invalid => "missing".to_owned(),
-            Err(error) => return Err(error),
+        let version = match &input.source {
+            PlannedSource::Path { location, .. } => match refrain_core::Input::version(&boundary.inputs, location) {
+                Ok(version) => version,
+                Err(error) if error.kind == refrain_core::ErrorKind::Invalid => "missing".to_owned(),
+                Err(error) => return Err(error),
+            },
+            PlannedSource::Publication(reference) => boundary.readable(plan, reference)?.version(),
         };
         versions.push((input.name.as_str(), version));
     }
@@ -169,6 +182,7 @@ pub(crate) fn already_published(
         }
         Some(error) => report.fail(error),
     }
+    report.judge(plan.task.retry.on.as_ref());
     report.finished_at = boundary.now();
     let mut notes = Vec::new();
     if error.is_none() && !changes.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::environment::variable_part;
 use crate::sinks::Sinks;
-use crate::task::{CommandLine, InputSource, InputSpec, OutputSpec, Task};
+use crate::task::{CommandClock, CommandLine, InputSource, InputSpec, OutputSpec, PublicationRef, Task, Which};
 use refrain_core::{Error, ErrorKind, Fingerprint, Key, OutputSlot, Partition, PinMode, Result, SlotAddress};
 use refrain_input::digest_path;
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ pub(crate) struct PlannedInput {
 pub(crate) enum PlannedSource {
     /// An absolute path.
     Path { location: String, mode: PinMode },
+    /// What a task published.
+    Publication(PublicationRef),
 }
 
 impl Plan {
@@ -80,6 +82,15 @@ impl Plan {
         self.outputs.iter().map(slot).collect()
     }
 
+    /// Whether the input is what the run itself replaces.
+    fn reads_replaced(&self, name: &str) -> bool {
+        let replaced = |source: &PlannedSource| match source {
+            PlannedSource::Path { .. } => false,
+            PlannedSource::Publication(reference) => reference.which == Which::Replaced,
+        };
+        self.inputs.iter().any(|input| input.name == name && replaced(&input.source))
+    }
+
     /// What the output is made from, given the versions of the inputs, by name.
     ///
     /// # Errors
@@ -105,10 +116,14 @@ impl Plan {
             builder = builder.param(name, value.as_str());
         }
         for (name, version) in inputs {
-            builder = builder.input(name, version);
+            // Every run has another version to replace, so that none may count as a change.
+            builder = builder.input(name, if self.reads_replaced(name) { "what is replaced" } else { version });
         }
         if let Some(calendar) = self.task.partitions.calendar() {
             builder = builder.calendar(calendar);
+        }
+        if self.task.clock == CommandClock::Logical {
+            builder = builder.clock("logical");
         }
         for output in &self.outputs {
             // The place, not its spelling: the same call from another directory is no change (LEDG-05).
@@ -124,10 +139,7 @@ fn source_of(spec: &InputSpec, task: &Task, partition: &Partition) -> Result<Pla
             let location = absolute(&spec.name, &location.render(partition, &task.params)?, task)?;
             Ok(PlannedSource::Path { location, mode: *mode })
         }
-        InputSource::Publication(publication) => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("input `{}`: this build does not read publications ({publication})", spec.name),
-        )),
+        InputSource::Publication(reference) => Ok(PlannedSource::Publication(reference.clone())),
     }
 }
 

@@ -116,7 +116,7 @@ impl Work<'_> {
         for output in &self.outputs {
             let slot = &output.staging.slot;
             let sink = self.driver.boundary.sinks.of(slot);
-            if let Err(error) = sink.and_then(|sink| sink.restore(slot, version, &output.staging)) {
+            if let Err(error) = sink.and_then(|sink| sink.restore(slot, version, &output.staging.place)) {
                 return self.abandon(error.into());
             }
         }

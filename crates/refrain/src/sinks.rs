@@ -50,6 +50,11 @@ impl Sinks {
         one == other || self.directory.contains(one, other) || self.directory.contains(other, one)
     }
 
+    /// Whether what is published at the slot is a directory.
+    pub(crate) fn is_tree(&self, slot: &SlotAddress) -> bool {
+        self.directory.capabilities().sink == slot.sink
+    }
+
     /// What each sink promises.
     pub fn capabilities() -> [Capabilities; 2] {
         [LocalKind::File.capabilities(), LocalKind::Directory.capabilities()]

@@ -1,15 +1,18 @@
 //! Every partition of a task at a glance.
 
+mod expected;
+
 use crate::boundary::Boundary;
 use crate::holder::life_of;
+use crate::lineage::Lineages;
 use crate::peek::{drift, find_published};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedSource};
 use crate::process::Liveness;
 use crate::task::Task;
+use expected::{add_expected, in_range};
 use jiff::Timestamp;
 use refrain_core::{
-    Generation, Interval, Key, KeySummary, Outcome, PartitionScheme, Publication, Result, StoreTime, TaskName,
-    differences,
+    Generation, Interval, Key, KeySummary, Outcome, Publication, Result, StoreTime, TaskName, differences,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,7 +40,7 @@ pub struct PartitionStatus {
 pub enum State {
     /// The current run is published.
     Published,
-    /// Published, and the command, the code or a parameter changed since.
+    /// Published, and the command, the code, a parameter or a publication that it was made from changed since.
     Stale,
     /// Published, and what stands there now is not what was published.
     Drifted,
@@ -47,8 +50,10 @@ pub enum State {
     Failed,
     /// An attempt ended without a word; the next run or `refrain recover` settles it.
     Unsettled,
-    /// Within the range, and never attempted.
+    /// Within the range, its interval is over, and it was never attempted.
     Missing,
+    /// Within the range, its interval is not over yet, and it was never attempted.
+    Open,
 }
 
 /// Which partitions to look at, and how closely.
@@ -58,6 +63,11 @@ pub struct Survey {
     pub range: Option<(Interval, Interval)>,
     /// Only the newest so many are looked at closely and returned; the counts are of all.
     pub newest: Option<usize>,
+    /// Only the newest so many are looked at closely; of the others is told what the store knows.
+    pub closely: Option<usize>,
+    /// Without a range, gaps are told up to the last interval that is over at this moment; else up to the newest
+    /// partition that was attempted.
+    pub until: Option<Timestamp>,
 }
 
 /// What a survey found.
@@ -73,12 +83,13 @@ impl Boundary {
     /// Looks at all partitions of a task.
     pub fn survey(&self, task: &TaskName, survey: &Survey) -> Result<Surveyed> {
         let declared = self.home.config.declared(task);
+        let calendar = declared.and_then(|task| task.partitions.calendar());
         let now = self.store.now()?;
         let mut surveyed = Surveyed::default();
         let mut found: std::collections::VecDeque<PartitionStatus> = std::collections::VecDeque::new();
         self.store.for_each_key(Some(task), &mut |summary| {
             let status = status_of(&summary, &now);
-            if in_range(&status.partition, survey) {
+            if in_range(calendar, &status.partition, survey) {
                 *surveyed.counts.entry(status.state).or_default() += 1;
                 found.push_back(status);
                 if survey.newest.is_some_and(|newest| found.len() > newest) {
@@ -88,9 +99,11 @@ impl Boundary {
             Ok(())
         })?;
         let mut partitions = Vec::from(found);
-        for status in &mut partitions {
+        let glanced_at = survey.closely.map_or(0, |closely| partitions.len().saturating_sub(closely));
+        let mut lineages = Lineages::new(self);
+        for status in &mut partitions[glanced_at..] {
             let at_a_glance = status.state;
-            if let Err(error) = self.look_closely(task, declared, status) {
+            if let Err(error) = self.look_closely(task, declared, status, &mut lineages) {
                 // One partition that cannot be looked at does not hide the others.
                 status.note = Some(error.message);
             }
@@ -101,7 +114,7 @@ impl Boundary {
         }
         surveyed.counts.retain(|_, count| *count > 0);
         if let Some(task) = declared {
-            add_missing(task, survey, &mut partitions, &mut surveyed.counts)?;
+            add_expected(task, survey, self.now(), &mut partitions, &mut surveyed.counts)?;
         }
         surveyed.partitions = partitions;
         Ok(surveyed)
@@ -120,7 +133,13 @@ impl Boundary {
     }
 
     /// What stands at the sinks: the store only tells what was attempted.
-    fn look_closely(&self, name: &TaskName, declared: Option<&Task>, status: &mut PartitionStatus) -> Result<()> {
+    fn look_closely(
+        &self,
+        name: &TaskName,
+        declared: Option<&Task>,
+        status: &mut PartitionStatus,
+        lineages: &mut Lineages<'_>,
+    ) -> Result<()> {
         let key = Key { task: name.clone(), partition: status.partition.clone() };
         let plan = self.bare_plan(&key)?;
         let state = self.store.key(&key)?;
@@ -147,6 +166,9 @@ impl Boundary {
         if let Some(error) = drift(self, &plan, &publication)? {
             status.state = State::Drifted;
             status.note = Some(error.message);
+        } else if let Some(stale) = lineages.stale(&key, &publication)?.first() {
+            status.state = State::Stale;
+            status.note = Some(stale.to_string());
         } else if let Some(change) = declared.and_then(|task| self.changed_definition(task, &publication, &key)) {
             status.state = State::Stale;
             status.note = Some(change);
@@ -154,68 +176,23 @@ impl Boundary {
         Ok(())
     }
 
-    /// Command, code, parameters and outputs; inputs cost a read of each, so that only `why` compares them. Nothing
-    /// when it cannot be told, as for locations that need parameters.
+    /// Command, code, parameters, outputs and what tasks published; paths cost a read of each, so that only `why` compares
+    /// them. Nothing when it cannot be told, as for locations that need parameters.
     fn changed_definition(&self, task: &Task, publication: &Publication, key: &Key) -> Option<String> {
         let partition = task.partitions.partition_of_key(&key.partition).ok()?;
         let plan = Plan::new(task, &partition, &self.sinks).ok()?;
-        let inputs = publication.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
-        let mut changes = differences(&publication.fingerprint, &plan.fingerprint(inputs).ok()?);
-        changes.retain(|change| !change.part.starts_with("input:"));
-        (!changes.is_empty()).then(|| crate::peek::changed_line(&changes))
-    }
-}
-
-/// Adds what the range or the task's values expect and nobody attempted.
-fn add_missing(
-    task: &Task,
-    survey: &Survey,
-    partitions: &mut Vec<PartitionStatus>,
-    counts: &mut BTreeMap<State, u64>,
-) -> Result<()> {
-    let known: BTreeMap<String, PartitionStatus> =
-        partitions.drain(..).map(|status| (status.partition.clone(), status)).collect();
-    let expected: Vec<String> = match (&task.partitions, &survey.range) {
-        (PartitionScheme::Dates(calendar), Some((from, to))) => {
-            calendar.range(from, to)?.map(|interval| interval.key).collect()
-        }
-        (PartitionScheme::Dates(calendar), None) => {
-            let end = |key: Option<&String>| key.and_then(|key| calendar.interval_of_key(key).ok());
-            match (end(known.keys().next()), end(known.keys().next_back())) {
-                (Some(first), Some(last)) => calendar.range(&first, &last)?.map(|interval| interval.key).collect(),
-                _ => Vec::new(),
+        let mut inputs = Vec::new();
+        for input in &plan.inputs {
+            if let PlannedSource::Publication(reference) = &input.source {
+                inputs.push((input.name.as_str(), self.readable(&plan, reference).ok()?.version()));
             }
         }
-        (PartitionScheme::Values(values), _) => values.clone(),
-        _ => Vec::new(),
-    };
-    let mut all = known;
-    let absent: Vec<String> = expected.into_iter().filter(|partition| !all.contains_key(partition)).collect();
-    if !absent.is_empty() {
-        *counts.entry(State::Missing).or_default() += absent.len() as u64;
+        let read = |part: &str| inputs.iter().any(|(name, _)| part.strip_prefix("input:") == Some(*name));
+        let now = plan.fingerprint(inputs.iter().map(|(name, version)| (*name, version.as_str()))).ok()?;
+        let mut changes = differences(&publication.fingerprint, &now);
+        changes.retain(|change| !change.part.starts_with("input:") || read(&change.part));
+        (!changes.is_empty()).then(|| crate::peek::changed_line(&changes))
     }
-    // A gap of years that nobody asked for is counted, not listed.
-    if survey.range.is_some() || survey.newest.is_none_or(|newest| absent.len() <= newest) {
-        all.extend(absent.into_iter().map(|partition| (partition.clone(), missing(task, partition))));
-    }
-    partitions.extend(all.into_values());
-    Ok(())
-}
-
-fn missing(task: &Task, partition: String) -> PartitionStatus {
-    PartitionStatus {
-        task: task.name.to_string(),
-        partition,
-        state: State::Missing,
-        generation: None,
-        at: None,
-        note: None,
-    }
-}
-
-/// Keys sort by time within a grain, so that a range of dates is a range of keys.
-fn in_range(partition: &str, survey: &Survey) -> bool {
-    survey.range.as_ref().is_none_or(|(from, to)| *from.key <= *partition && *partition <= *to.key)
 }
 
 fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {

@@ -1,6 +1,6 @@
 //! What a task is: declared inputs and outputs, and how it is run.
 
-use refrain_core::{Keep, PartitionScheme, PinMode, Result, TaskName, Template};
+use refrain_core::{Keep, PartitionScheme, PinMode, Result, RetryPolicy, TaskName, Template};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -38,8 +38,12 @@ pub struct Task {
     pub timeout: Option<Duration>,
     /// Time between TERM and KILL.
     pub grace: Duration,
+    /// Which failures are tried again, how often and after which pauses.
+    pub retry: RetryPolicy,
     /// Whether the command keeps the caller's time zone and locale.
     pub inherit_locale: bool,
+    /// What the command's clock shows.
+    pub clock: CommandClock,
 }
 
 /// A command.
@@ -88,9 +92,18 @@ pub struct PublicationRef {
 /// Which publication of a task, seen from the partition that reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Which {
-    /// That of the same interval or name.
+    /// That of the same interval or name; of the longer interval that holds it, of the shorter ones that make it up.
     #[default]
     Same,
+    /// That of the interval before.
+    Previous {
+        /// The key of the first interval, which has nothing to read.
+        start: Option<String>,
+    },
+    /// That of this partition.
+    Named(Template),
+    /// What the run is about to replace: the task's own publication of the same partition.
+    Replaced,
 }
 
 impl fmt::Display for PublicationRef {
@@ -98,6 +111,17 @@ impl fmt::Display for PublicationRef {
         write!(f, "{{ task = {:?}", self.task.as_str())?;
         if let Some(output) = &self.output {
             write!(f, ", output = {output:?}")?;
+        }
+        match &self.which {
+            Which::Same => {}
+            Which::Previous { start } => {
+                f.write_str(", partition = \"previous\"")?;
+                if let Some(start) = start {
+                    write!(f, ", start = {start:?}")?;
+                }
+            }
+            Which::Named(template) => write!(f, ", partition = {:?}", template.as_str())?,
+            Which::Replaced => f.write_str(", version = \"previous\"")?,
         }
         f.write_str(" }")
     }
@@ -158,6 +182,17 @@ pub enum OnChange {
     Refuse,
 }
 
+/// What a command's clock shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommandClock {
+    /// The time of the host.
+    #[default]
+    Wall,
+    /// Each program of the command starts at the first instant of the interval. Only for partitions that are dates, and
+    /// only where libfaketime is installed.
+    Logical,
+}
+
 impl Task {
     /// How long a lease lasts when nothing else is said.
     pub const DEFAULT_LEASE_TTL: Duration = Duration::from_mins(1);
@@ -180,7 +215,18 @@ impl Task {
             keep: Keep::default(),
             timeout: None,
             grace: crate::process::DEFAULT_GRACE,
+            retry: RetryPolicy::default(),
             inherit_locale: false,
+            clock: CommandClock::default(),
+        })
+    }
+
+    /// Whether each partition reads what the one before it published, so that a range must be run in order of time, one
+    /// partition after the other.
+    pub fn runs_in_order(&self) -> bool {
+        self.inputs.iter().any(|input| match &input.source {
+            InputSource::Path { .. } => false,
+            InputSource::Publication(read) => read.task == self.name && matches!(read.which, Which::Previous { .. }),
         })
     }
 

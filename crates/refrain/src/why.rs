@@ -3,6 +3,7 @@
 use crate::boundary::Boundary;
 use crate::conclude::describe;
 use crate::holder::life_of;
+use crate::lineage::{Lineages, StaleInput};
 use crate::peek::{changes, drift, everywhere, find_published, partition_flag};
 use crate::plan::{Plan, PlannedSource};
 use crate::process::Liveness;
@@ -136,7 +137,11 @@ impl Boundary {
         }
         why.changed = true;
         why.because.extend(changes.iter().map(ToString::to_string));
+        let mut lineages = Lineages::new(self);
+        let stale = lineages.stale(&plan.key, publication)?;
+        why.because.extend(stale.iter().map(StaleInput::to_string));
         match plan.task.on_change {
+            OnChange::Keep if !stale.is_empty() => why.next = Some(lineages.repair(&plan.key)),
             OnChange::Keep => {
                 why.next = Some(format!("refrain run {}{} --if-changed", plan.key.task, partition_flag(plan)));
             }
@@ -184,11 +189,36 @@ impl Boundary {
                 why.next = Some(format!("refrain run {}{} --adopt", plan.key.task, partition_flag(plan)));
             }
         }
+        let begun = state.and_then(|state| state.run.as_ref()).filter(|run| !run.inputs.is_empty());
+        match begun {
+            Some(run) => why.because.extend(run.inputs.iter().map(|pin| {
+                let (name, version) = (&pin.name, &pin.version);
+                format!("input `{name}` is pinned: {version}")
+            })),
+            None => self.would_pin(plan, why)?,
+        }
+        Ok(())
+    }
+
+    fn would_pin(&self, plan: &Plan, why: &mut Why) -> Result<()> {
         for input in &plan.inputs {
-            let PlannedSource::Path { location, .. } = &input.source;
-            if !std::path::Path::new(location).exists() {
-                why.would = Would::Refuse;
-                why.because.push(format!("the input `{location}` does not exist"));
+            let name = &input.name;
+            match &input.source {
+                PlannedSource::Path { location, .. } if std::path::Path::new(location).exists() => {
+                    why.because.push(format!("input `{name}` would be {location}"));
+                }
+                PlannedSource::Path { location, .. } => {
+                    why.would = Would::Refuse;
+                    why.because.push(format!("the input `{location}` does not exist"));
+                }
+                PlannedSource::Publication(reference) => match self.complete(plan, reference) {
+                    Ok(readable) => why.because.push(format!("input `{name}` would be {}", readable.version())),
+                    Err(error) => {
+                        why.would = Would::Refuse;
+                        why.because.push(format!("input `{name}`: {}", error.message));
+                        why.next = why.next.take().or(error.hint);
+                    }
+                },
             }
         }
         Ok(())

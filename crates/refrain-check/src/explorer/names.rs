@@ -96,6 +96,7 @@ pub(super) fn proposal(process: usize, generation: u64, slots: &[u8]) -> RunProp
         version: process.to_string(),
         bytes: 0,
         snapshot: None,
+        lineage: None,
     };
     RunProposal { run_id: run(process, generation), inputs: vec![pin], outputs: outputs(slots), restores: None }
 }

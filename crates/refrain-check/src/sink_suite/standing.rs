@@ -48,7 +48,7 @@ pub(super) fn what_somebody_else_put_there_is_foreign_and_kept_on_adoption(facto
         let kept: Vec<_> = versions.iter().map(|version| (version.generation.get(), version.current)).collect();
         assert_eq!(kept, [(1, true), (0, false)], "kept as version 0");
         let staging = sink.stage(&slot, &Attempt::new(2, 2, &[&slot]).staging_id()).unwrap();
-        sink.restore(&slot, Generation::default(), &staging).unwrap();
+        sink.restore(&slot, Generation::default(), &staging.place).unwrap();
     }
 }
 

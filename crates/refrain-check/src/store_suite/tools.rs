@@ -67,6 +67,7 @@ pub(super) fn proposal(number: u128) -> RunProposal {
             version: format!("blake3:{number:064x}"),
             bytes: u64::MAX,
             snapshot: None,
+            lineage: None,
         }],
         outputs: vec![OutputSlot { name: "delays".to_owned(), slot: slot("delays") }],
         restores: None,
@@ -103,7 +104,7 @@ pub(super) fn opened_after(
 }
 
 pub(super) fn ending(outcome: Outcome, window: Window) -> Ending {
-    Ending { at: Timestamp::UNIX_EPOCH, outcome, window, exit_code: 0, error_kind: None, message: None }
+    Ending { at: Timestamp::UNIX_EPOCH, outcome, window, exit_code: 0, error_kind: None, message: None, retry: None }
 }
 
 pub(super) fn published() -> Ending {

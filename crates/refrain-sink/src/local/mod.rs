@@ -251,8 +251,8 @@ impl Sink for LocalSink {
         self.site(slot)?.versions()
     }
 
-    fn restore(&self, slot: &SlotAddress, generation: Generation, staging: &Staging<Open>) -> Result<()> {
-        self.site(slot)?.restore(generation, &staging.path())
+    fn restore(&self, slot: &SlotAddress, generation: Generation, into: &str) -> Result<()> {
+        self.site(slot)?.restore(generation, Path::new(into))
     }
 
     fn staged(&self) -> Result<Vec<Staged>> {

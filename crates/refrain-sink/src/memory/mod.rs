@@ -229,7 +229,7 @@ impl Sink for MemorySink {
         Ok(current.into_iter().chain(entry.kept.iter().map(|former| version_of(slot, former))).collect())
     }
 
-    fn restore(&self, slot: &SlotAddress, generation: Generation, staging: &Staging<Open>) -> Result<()> {
+    fn restore(&self, slot: &SlotAddress, generation: Generation, into: &str) -> Result<()> {
         let content = {
             let state = self.state();
             let entry = state.slots.get(slot);
@@ -240,7 +240,7 @@ impl Sink for MemorySink {
                 .or_else(|| kept().map(|former| Arc::clone(&former.content)))
                 .ok_or_else(|| Error::invalid(format!("there is no version {generation} of `{slot}`")))?
         };
-        self.write(&staging.place, &content)
+        self.write(into, &content)
     }
 
     fn staged(&self) -> Result<Vec<Staged>> {

@@ -59,6 +59,7 @@ pub(crate) fn proposal(number: u128) -> RunProposal {
             version: format!("blake3:{number:064x}"),
             bytes: 4096,
             snapshot: Some(format!("pins/{number:032x}")),
+            lineage: None,
         }],
         outputs: vec![OutputSlot {
             name: "delays".to_owned(),
@@ -76,6 +77,7 @@ pub(crate) fn published() -> Ending {
         exit_code: 0,
         error_kind: None,
         message: None,
+        retry: None,
     }
 }
 

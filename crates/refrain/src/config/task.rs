@@ -2,7 +2,7 @@
 
 use super::expand::expand;
 use super::section::{Section, describe};
-use crate::task::{CommandLine, InputSource, InputSpec, OnChange, OutputSpec, Task};
+use crate::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange, OutputSpec, Task};
 use refrain_core::{Calendar, Error, ErrorKind, Grain, Keep, PartitionScheme, PinMode, Result};
 use std::path::Path;
 use toml::Value;
@@ -20,7 +20,8 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
     }
     if let Some(inputs) = section.named("in")? {
         for (input, value) in named(inputs) {
-            task.inputs.push(read_input(&input, value, lookup)?);
+            let spec = read_input(&input, value, &task, lookup)?;
+            task.inputs.push(spec);
         }
     }
     if let Some(outputs) = section.named("out")? {
@@ -66,6 +67,8 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
         task.grace = grace;
     }
     task.inherit_locale = section.flag("inherit_locale")?.unwrap_or(false);
+    task.clock = clock(&mut section, &task.partitions)?;
+    task.retry = super::retry::read(&mut section)?;
     section.done()?;
     check(task)
 }
@@ -156,9 +159,24 @@ fn on_change(section: &mut Section) -> Result<OnChange> {
     }
 }
 
-fn read_input(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<InputSpec> {
+fn clock(section: &mut Section, partitions: &PartitionScheme) -> Result<CommandClock> {
+    let name = section.name("clock");
+    match section.text("clock")?.as_deref() {
+        None | Some("wall") => Ok(CommandClock::Wall),
+        Some("logical") if partitions.calendar().is_some() => Ok(CommandClock::Logical),
+        Some("logical") => Err(Error::invalid(format!("`{name} = \"logical\"` is for partitions that are dates"))
+            .hint(format!("add `partition = \"daily\"`, or remove `{name}`"))),
+        Some(other) => Err(Error::invalid(format!("`{name}` must be \"wall\" or \"logical\", not \"{other}\""))),
+    }
+}
+
+fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) -> Result<InputSpec> {
     let (location, mode) = match value {
         Value::String(text) => (text, PinMode::Copy),
+        Value::Table(table) if table.contains_key("task") => {
+            let source = super::publication::read(Section::new(&entry.path, table), reader)?;
+            return Ok(InputSpec { name: entry.name.clone(), source });
+        }
         Value::Table(table) => {
             let mut section = Section::new(&entry.path, table);
             let path = section.text("path")?;

@@ -1,0 +1,147 @@
+//! Pins publications for a run: each attempt of it reads one copy, whatever is published meanwhile.
+
+use super::stale::Lineages;
+use super::standing::{Readable, list, refuse_incomplete, version_of};
+use crate::boundary::Boundary;
+use crate::plan::Plan;
+use crate::task::PublicationRef;
+use refrain_core::{AttemptId, Error, ErrorKind, Lineage, PinnedInput, PinnedPublication, Result};
+use refrain_input::{PINS, digest_path, make_read_only, owner_of};
+use std::fs;
+use std::io::ErrorKind::NotFound;
+use std::path::{Path, PathBuf};
+
+/// How often a publication that is replaced while it is copied is looked at afresh.
+const LOOKS: u32 = 10;
+
+impl Boundary {
+    /// Copies what an input reads for the run that `owner` opens.
+    ///
+    /// # Errors
+    /// `refused` when something is not published, not whole, stale, or not what was published; the hint has the command
+    /// that helps.
+    ///
+    /// # Crash safety
+    /// The copy lies where copies of paths lie, below the attempt's own name, and counts only once the run names it:
+    /// what a crash leaves is collected as theirs is. It is not synced, and digested before each use. No lock is held:
+    /// the sink makes sure that the copy is what was published, and a publication that is replaced meanwhile is looked at
+    /// afresh.
+    pub(crate) fn pin_publications(
+        &self,
+        plan: &Plan,
+        input: &str,
+        reference: &PublicationRef,
+        owner: AttemptId,
+    ) -> Result<PinnedInput> {
+        let root = self.home.state().join(PINS).join(owner.to_string()).join(input);
+        let mut looks = 1;
+        let (readable, copy) = loop {
+            let readable = self.complete(plan, reference)?;
+            if readable.publications.is_empty() {
+                break (readable, None);
+            }
+            match self.copy_all(&readable.publications, &root) {
+                Ok(copy) => break (readable, Some(copy)),
+                Err(error) if error.kind == ErrorKind::Invalid && looks < LOOKS => {
+                    tracing::info!(input, %error, "replaced while it was copied: looking again");
+                    looks += 1;
+                }
+                Err(error) => return Err(self.unreadable(&readable.publications, error)),
+            }
+        };
+        let digest = copy.as_deref().map(digest_path).transpose()?;
+        let place = |copy: &Path| copy.strip_prefix(self.home.state()).unwrap_or(copy).to_string_lossy().into_owned();
+        Ok(PinnedInput {
+            name: input.to_owned(),
+            location: readable.publications.first().map_or_else(String::new, |one| self.locate(&one.slot)),
+            version: readable.version(),
+            bytes: digest.as_ref().map_or(0, |digest| digest.bytes),
+            snapshot: copy.as_deref().map(place),
+            lineage: Some(Lineage {
+                publications: readable.publications,
+                digest: digest.map_or_else(String::new, |digest| digest.digest),
+            }),
+        })
+    }
+
+    fn unreadable(&self, publications: &[PinnedPublication], cause: Error) -> Error {
+        let keys: Vec<_> = publications.iter().map(|one| one.key.clone()).collect();
+        Error::refused(format!("what {} published cannot be read as it was published", list(&keys)))
+            .hint(format!("to publish it again: {}", self.command_for(&keys, " --rerun")))
+            .because(cause)
+    }
+
+    /// What an input reads now, all of it there, whole and not stale.
+    pub(crate) fn complete(&self, plan: &Plan, reference: &PublicationRef) -> Result<Readable> {
+        let readable = self.readable(plan, reference)?;
+        refuse_incomplete(self, &readable)?;
+        if !readable.replaced {
+            Lineages::new(self).refuse_stale(&readable.publications)?;
+        }
+        Ok(readable)
+    }
+
+    /// Where an attempt reads what was pinned; an empty text where a chain starts.
+    ///
+    /// # Errors
+    /// `refused` when the copy is not what the run started with and the version that was pinned is kept no more.
+    pub(crate) fn open_publications(&self, pin: &PinnedInput, lineage: &Lineage) -> Result<String> {
+        let Some(snapshot) = &pin.snapshot else { return Ok(String::new()) };
+        let copy = self.home.state().join(snapshot);
+        let is_pinned = || digest_path(&copy).is_ok_and(|found| found.digest == lineage.digest);
+        if !is_pinned() {
+            let again = match owner_of(pin) {
+                Some(owner) => {
+                    let root = self.home.state().join(PINS).join(owner.to_string()).join(&pin.name);
+                    self.copy_all(&lineage.publications, &root).map(drop)
+                }
+                None => Err(Error::corrupt(format!("`{snapshot}` is no copy of an input"))),
+            };
+            if again.is_err() || !is_pinned() {
+                let version = version_of(&lineage.publications);
+                let error =
+                    Error::refused(format!("the pinned version of the input `{}` is gone: {version}", pin.name))
+                        .hint("repeat the command with `--rerun`: it opens a new run that reads what is published now");
+                return Err(match again {
+                    Err(cause) => error.because(cause),
+                    Ok(()) => error,
+                });
+            }
+        }
+        copy.into_os_string().into_string().map_err(|path| {
+            Error::invalid(format!("the input path `{}` is not valid UTF-8", Path::new(&path).display()))
+        })
+    }
+
+    /// Fills a directory with publications: one under its own name; several each below the name of its partition.
+    fn copy_all(&self, publications: &[PinnedPublication], root: &Path) -> Result<PathBuf> {
+        let failed = |error| Error::io(format!("cannot make the copy `{}`", root.display()), error);
+        match fs::remove_dir_all(root) {
+            Err(error) if error.kind() != NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        fs::create_dir_all(root).map_err(failed)?;
+        let mut read = root.to_owned();
+        for one in publications {
+            let location = PathBuf::from(self.locate(&one.slot));
+            let name = location.file_name().unwrap_or_else(|| "input".as_ref());
+            let tree = self.sinks.is_tree(&one.slot);
+            let place = match (publications.len(), tree) {
+                (1, _) => root.join(name),
+                (_, true) => root.join(&one.key.partition),
+                (_, false) => root.join(&one.key.partition).join(name),
+            };
+            let made = if tree { Some(place.as_path()) } else { place.parent() };
+            made.map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+            let text = place.to_str().ok_or_else(|| {
+                Error::new(ErrorKind::Unsupported, format!("the path `{}` is not valid UTF-8", place.display()))
+            })?;
+            self.sinks.of(&one.slot)?.restore(&one.slot, one.generation, text)?;
+            if publications.len() == 1 {
+                read = place;
+            }
+        }
+        make_read_only(root)?;
+        Ok(read)
+    }
+}

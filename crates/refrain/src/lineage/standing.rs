@@ -1,0 +1,167 @@
+//! What is published for an input to read.
+
+use super::graph::output_of;
+use super::reads::{Reads, reads};
+use crate::boundary::Boundary;
+use crate::peek::{everywhere, find_published};
+use crate::plan::Plan;
+use crate::task::{PublicationRef, Task};
+use refrain_core::{Error, Key, Partition, PinnedPublication, Publication, Result};
+
+/// What an input would read now.
+#[derive(Debug, Default)]
+pub(crate) struct Readable {
+    /// What is published, in order of time.
+    pub(crate) publications: Vec<PinnedPublication>,
+    /// What is not published.
+    pub(crate) missing: Vec<Key>,
+    /// What is published at its first output, while another output is still to follow.
+    pub(crate) unfinished: Vec<Key>,
+    /// The input reads what its own run replaces, so that no later version makes it stale.
+    pub(crate) replaced: bool,
+}
+
+impl Readable {
+    /// The version of the whole input, in one line: equal exactly when the publications are the same.
+    pub(crate) fn version(&self) -> String {
+        if self.missing.is_empty() { version_of(&self.publications) } else { "missing".to_owned() }
+    }
+}
+
+/// Names publications in one line.
+pub(crate) fn version_of(publications: &[PinnedPublication]) -> String {
+    match publications {
+        [] => "nothing".to_owned(),
+        [one] => format!("{} {} version {} run {}", one.key, one.output, one.generation, one.run_id),
+        [first, ..] => {
+            let mut hasher = blake3::Hasher::new();
+            for one in publications {
+                hasher.update(one.to_string().as_bytes()).update(b"\n");
+            }
+            format!("{} publications of {}, blake3:{}", publications.len(), first.key.task, hasher.finalize().to_hex())
+        }
+    }
+}
+
+impl Boundary {
+    /// What an input of the plan would read now.
+    ///
+    /// # Errors
+    /// `invalid` when no partition can be told; those of a sink that cannot be read.
+    pub(crate) fn readable(&self, plan: &Plan, reference: &PublicationRef) -> Result<Readable> {
+        let producer = self.producer(reference, &plan.task)?;
+        let output = output_of(reference, producer)?;
+        let mut readable = Readable::default();
+        let partitions = match reads(reference, &plan.task, &plan.partition, producer)? {
+            Reads::Nothing => Vec::new(),
+            Reads::One(one) => vec![one],
+            Reads::Each(all) => all,
+            Reads::Replaced(own) => {
+                readable.replaced = true;
+                vec![own]
+            }
+        };
+        for partition in partitions {
+            let key = Key { task: producer.name.clone(), partition: partition.key.clone() };
+            let Some(publication) = self.published_now(&key, Some((producer, &partition)))? else {
+                if !readable.replaced {
+                    readable.missing.push(key);
+                }
+                continue;
+            };
+            if !everywhere(self, &publication)? {
+                readable.unfinished.push(key.clone());
+            }
+            match pinned(&key, &output, &publication) {
+                Some(pinned) => readable.publications.push(pinned),
+                None => readable.missing.push(key),
+            }
+        }
+        Ok(readable)
+    }
+
+    /// What the key shows to readers at its first output.
+    pub(crate) fn published_now(
+        &self,
+        key: &Key,
+        declared: Option<(&Task, &Partition)>,
+    ) -> Result<Option<Publication>> {
+        let state = self.store.key(key)?;
+        let mut plan = self.bare_plan(key)?;
+        if let (true, Some((task, partition))) = (plan.outputs.is_empty(), declared) {
+            plan = Plan::new(task, partition, &self.sinks)?;
+        }
+        find_published(self, &plan, state.as_ref())
+    }
+
+    fn producer<'a>(&'a self, reference: &PublicationRef, reader: &'a Task) -> Result<&'a Task> {
+        if reference.task == reader.name {
+            return Ok(reader);
+        }
+        self.home.config.task(reference.task.as_str())
+    }
+
+    /// The flag that names the partition of a key on the command line.
+    pub(crate) fn flag_of(&self, key: &Key) -> String {
+        let dated = self.home.config.declared(&key.task).is_some_and(|task| task.partitions.calendar().is_some());
+        match key.partition.as_str() {
+            "" => String::new(),
+            date if dated => format!(" --date {date}"),
+            name => format!(" --partition {name}"),
+        }
+    }
+
+    /// The command for keys of one task, in order: `run` for one, `backfill` for dates.
+    pub(crate) fn command_for(&self, keys: &[Key], flag: &str) -> String {
+        let dated = |key: &Key| self.flag_of(key).starts_with(" --date");
+        match keys {
+            [first, .., last] if keys.iter().all(dated) => {
+                let (from, to) = (&first.partition, &last.partition);
+                format!("refrain backfill {} --from {from} --to {to}{flag}", first.task)
+            }
+            [first, ..] => format!("refrain run {}{}{flag}", first.task, self.flag_of(first)),
+            [] => String::new(),
+        }
+    }
+}
+
+/// One output of a publication; nothing when the publication has no such output.
+pub(crate) fn pinned(key: &Key, output: &str, publication: &Publication) -> Option<PinnedPublication> {
+    let slot = &publication.run.outputs.iter().find(|known| known.name == output)?.slot;
+    Some(PinnedPublication {
+        key: key.clone(),
+        output: output.to_owned(),
+        slot: slot.clone(),
+        generation: publication.run.generation,
+        run_id: publication.run.run_id,
+        digest: publication.data_for(slot)?.digest.clone(),
+    })
+}
+
+/// Names keys for a message: the first few, and how many more there are.
+pub(crate) fn list(keys: &[Key]) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<_> = keys.iter().take(SHOWN).map(|key| format!("`{key}`")).collect();
+    let more = keys.len().saturating_sub(SHOWN);
+    if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
+}
+
+/// What keeps an input from being pinned, if anything does: nothing is built on what is not there or not whole.
+pub(crate) fn refuse_incomplete(boundary: &Boundary, readable: &Readable) -> Result<()> {
+    let verb = |keys: &[Key]| if keys.len() == 1 { "is" } else { "are" };
+    if !readable.missing.is_empty() {
+        let keys = &readable.missing;
+        return Err(Error::refused(format!("it reads {}, which {} not published", list(keys), verb(keys)))
+            .hint(format!("publish first what it reads: {}", boundary.command_for(keys, ""))));
+    }
+    if let Some(first) = readable.unfinished.first() {
+        let keys = &readable.unfinished;
+        return Err(Error::refused(format!(
+            "it reads {}, which {} published at the first output only, and another output is still to follow",
+            list(keys),
+            verb(keys)
+        ))
+        .hint(format!("to finish it: refrain run {}{}", first.task, boundary.flag_of(first))));
+    }
+    Ok(())
+}
