@@ -415,3 +415,32 @@ fn many_slots_are_staged_on_a_filesystem_with_short_links() {
     assert_eq!(sink.staged().unwrap().len(), 1);
     drop(home);
 }
+
+#[test]
+fn the_manifest_of_a_replaced_directory_goes_with_the_next_trim() {
+    let home = Home::new();
+    let sink = home.directories();
+    let slot = home.slot(&sink, "out/");
+    let manifests = |directory: &Path| -> Vec<String> {
+        let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".manifest")).collect()
+    };
+    let former = home.publish(&sink, &slot, 1, &Content::Tree(&[("a", "1")]));
+    let newer = home.publish(&sink, &slot, 2, &Content::Tree(&[("a", "2")]));
+    assert_eq!(manifests(&home.slots()), [format!("{}.0.manifest", newer.holder.attempt)]);
+    let versions = place(&sink, &slot, 1).parent().unwrap().parent().unwrap().to_owned();
+    assert_eq!(manifests(&versions), [format!("dropped-{}.0.manifest", former.holder.attempt)]);
+    assert_eq!(generations(&sink, &slot), [2, 1], "what waits for its removal is no version");
+    sink.trim(&slot, &Keep::default(), Timestamp::UNIX_EPOCH, false).unwrap();
+    assert!(manifests(&versions).is_empty());
+
+    // Killed before it was moved, it is listed as what its attempt left behind.
+    let killed = home.attempt(3, std::slice::from_ref(&slot));
+    let request = killed.prepare(&sink, &slot, &Content::Tree(&[("a", "3")]));
+    commit_and_die(&home, LocalKind::Directory, CrashPoint::AfterRecord, &slot, &request);
+    let sink = home.directories();
+    let staged = sink.staged().unwrap();
+    let left = staged.iter().find(|it| it.owner.as_ref().unwrap().1.holder.attempt == newer.holder.attempt);
+    sink.discard(left.unwrap()).unwrap();
+    assert_eq!(manifests(&home.slots()), [format!("{}.0.manifest", killed.holder.attempt)]);
+}

@@ -185,11 +185,15 @@ impl Site<'_> {
         }
     }
 
-    /// The manifest of a publication serves to compare what stands at the target; a replaced one has no use.
+    /// The manifest of a publication serves to compare what stands at the target; a replaced one has no use. It goes out
+    /// of the way by a rename: removing a long list takes as long as its directory is large, and the slot's lock is held.
     pub(crate) fn forget_manifest(&self, staged: &str) {
-        if let Some(directory) = self.staging_directory(staged) {
-            durable::best_effort(fs::remove_file(super::staging::manifest_path(&directory)));
-        }
+        let Some(directory) = self.staging_directory(staged) else { return };
+        let manifest = super::staging::manifest_path(&directory);
+        let dropped = self.dropped_path(manifest.file_name().unwrap_or_default());
+        // Where nothing was ever kept there is no directory to move it to.
+        let done = durable::replace(&manifest, &dropped).or_else(|_| fs::remove_file(&manifest));
+        durable::best_effort(done);
     }
 
     /// The attempt's directory that a staged place lies in.

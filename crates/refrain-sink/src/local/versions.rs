@@ -9,7 +9,7 @@ use super::{Identity, LocalKind, durable};
 use jiff::Timestamp;
 use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Result, Version};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ const LABEL: &str = ".label";
 const FRESH_LABEL: &str = "label-new";
 /// A copy that is not whole yet (where a file can have no second name).
 pub(crate) const FRESH_COPY: &str = "copy-new";
-/// Begins the name of a version that was taken out of the list and is being removed.
+/// Begins the name of a version that was taken out of the list, or of a replaced manifest, that is being removed.
 const DROPPED: &str = "dropped-";
 /// Contents that would get the same name: a target that was changed by hand more than once under one publication.
 const MOST_NAMESAKES: usize = 1000;
@@ -88,6 +88,13 @@ impl Site<'_> {
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Where something waits for the next trim to remove it.
+    pub(crate) fn dropped_path(&self, name: &OsStr) -> PathBuf {
+        let mut dropped = OsString::from(DROPPED);
+        dropped.push(name);
+        self.versions_path().join(dropped)
     }
 
     /// Makes the directory of a version's place, durable in its parents.
