@@ -90,7 +90,9 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+// A subcommand is defined when it is named: the other ones cost a call nothing.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Make a home here: .refrain/ and a commented refrain.toml; repeating it changes nothing
     Init,
@@ -371,6 +373,7 @@ pub(crate) struct JsonArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum StoreCommand {
     /// Make a new state store in the place of one that is lost
     Init {
@@ -385,12 +388,14 @@ pub(crate) enum StoreCommand {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum ConfigCommand {
     /// Print every value that is in force and where it came from
     Show,
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum DocsCommand {
     /// The reference as Markdown, on stdout
     Markdown,
