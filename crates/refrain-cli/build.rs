@@ -1,6 +1,8 @@
 //! How the program is linked, so that it starts fast: a scheduler may call it every minute for every task, and most of a
 //! call that has nothing to do is the loading of the program (docs/PERFORMANCE.md).
 
+#![allow(clippy::print_stdout, reason = "Cargo reads what a build script prints")]
+
 use std::path::{Path, PathBuf};
 
 fn main() {
