@@ -18,6 +18,7 @@ mod leases;
 mod records;
 mod runs;
 mod tools;
+mod watermarks;
 
 use refrain_core::{StateStore, StoreIdentity};
 
@@ -85,5 +86,12 @@ crate::cases::suite! { $,
         a_partition_may_hold_any_text,
         ledg_02_compaction_keeps_the_newest_and_the_unsettled,
         a_restored_store_has_a_fresh_identity_and_keeps_its_records,
+    },
+    watermarks::{
+        ledg_01_a_folded_key_is_forgotten_and_the_watermark_stands_for_it,
+        ledg_01_tokens_go_on_above_those_of_the_folded_keys,
+        ledg_02_what_is_leased_unsettled_or_changed_is_not_folded,
+        a_watermark_rises_only_and_counts_a_key_once,
+        two_who_fold_at_once_fold_every_key_once,
     },
 }

@@ -4,8 +4,8 @@
 //! changes a key is one linearizable transaction around a method of [`KeyRecord`](crate::KeyRecord).
 
 use crate::{
-    AttemptId, ErrorKind, Generation, Granted, Holder, Key, Lease, LeaseRequest, OpenRun, Result, RunId, RunProposal,
-    RunRecord, StoreIdentity, TaskName, Token, Want, Window,
+    AttemptId, ErrorKind, Foldable, Generation, Granted, Holder, Key, Lease, LeaseRequest, OpenRun, Result, RunId,
+    RunProposal, RunRecord, StoreIdentity, TaskName, Token, Want, Watermark, Window,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,21 @@ pub trait StateStore: Send + Sync + Debug {
     /// attempts each. The newest attempt of a key and every one whose end is not settled stay. Returns how
     /// many were forgotten. Dying inside loses nothing: repeating it goes on.
     fn compact_attempts(&self, keep_per_key: u32, batch: u32) -> Result<u64>;
+
+    /// Forgets these keys of one task, with all their attempts, and raises the task's watermark over them, in one
+    /// transaction (12.2). A key that is leased, has an attempt whose end is not settled, or is not as it was seen, stays.
+    /// Returns the partitions that stay. A key that is gone already counts as folded before.
+    ///
+    /// # Crash safety
+    /// All of it or nothing; a power cut may take it back. Repeating it goes on.
+    fn fold(&self, task: &TaskName, keys: &[Foldable]) -> Result<Vec<String>>;
+
+    /// Up to where the keys of a task are folded; nothing when none ever was.
+    fn watermark(&self, task: &TaskName) -> Result<Option<Watermark>>;
+
+    /// Gives room that folding freed back to the filesystem, where there is much of it. Others wait meanwhile, seconds
+    /// at most for what is left of a large history; if they do not let it through, the room is used again later.
+    fn reclaim(&self) -> Result<()>;
 
     /// The moment by the store's clock, for the age of leases.
     fn now(&self) -> Result<crate::StoreTime>;

@@ -2,9 +2,9 @@
 
 use crate::StoreClock;
 use refrain_core::{
-    Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Holder, Key, KeyRecord, KeyState, KeySummary,
-    LeaseRequest, NotHolder, OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime, TaskName,
-    Token, Want,
+    Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Holder, Key, KeyRecord, KeyState,
+    KeySummary, LeaseRequest, NotHolder, OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime,
+    TaskName, Token, Want, Watermark,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,12 +23,13 @@ struct State {
     keys: BTreeMap<Key, KeyRecord>,
     /// In the order of their leases.
     attempts: Vec<AttemptRecord>,
+    watermarks: BTreeMap<TaskName, Watermark>,
 }
 
 impl MemoryStore {
     /// An empty store of this identity.
     pub fn new(identity: StoreIdentity, clock: Arc<dyn Clock>, store_clock: Arc<dyn StoreClock>) -> Self {
-        let state = State { identity, keys: BTreeMap::new(), attempts: Vec::new() };
+        let state = State { identity, keys: BTreeMap::new(), attempts: Vec::new(), watermarks: BTreeMap::new() };
         Self { clock, store_clock, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -70,6 +71,28 @@ impl State {
         self.attempts.iter().rev().find(|record| record.key == *key).cloned()
     }
 
+    /// The record of a key that the store does not know. It may have been folded: its tokens go on (3.1).
+    fn fresh(&self, key: &Key) -> KeyRecord {
+        let floor = self.watermarks.get(&key.task).map(|watermark| watermark.token_floor);
+        KeyRecord { last_token: floor.unwrap_or_default(), ..KeyRecord::default() }
+    }
+
+    /// Forgets a key; false when it stays.
+    fn fold(&mut self, key: &Key, seen: &Foldable) -> bool {
+        let Some(record) = self.keys.get(key) else { return true };
+        let last_attempt = self.last_attempt(key).map(|attempt| attempt.attempt);
+        let as_seen = record.run.as_ref().map(|run| run.run_id) == seen.run && last_attempt == seen.last_attempt;
+        let settled = self.attempts.iter().filter(|attempt| attempt.key == *key).all(is_settled);
+        if !as_seen || record.lease.is_some() || !settled {
+            return false;
+        }
+        let raised = Watermark::raised(self.watermarks.remove(&key.task), seen, record.last_token);
+        self.watermarks.insert(key.task.clone(), raised);
+        self.attempts.retain(|attempt| attempt.key != *key);
+        self.keys.remove(key);
+        true
+    }
+
     fn settle(&mut self, attempt: AttemptId, ending: &Ending) {
         if let Some(record) = self.attempt(attempt)
             && !is_settled(record)
@@ -88,7 +111,7 @@ impl StateStore for MemoryStore {
         let now = self.now()?;
         let started_at = self.clock.now();
         let mut state = self.state();
-        let mut record = state.keys.get(key).cloned().unwrap_or_default();
+        let mut record = state.keys.get(key).cloned().unwrap_or_else(|| state.fresh(key));
         let granted = match record.acquire(&now, request) {
             Err(lease) => return Ok(Acquired::Held(lease)),
             Ok(granted) => granted,
@@ -201,6 +224,26 @@ impl StateStore for MemoryStore {
         kept.reverse();
         state.attempts = kept;
         Ok(u64::try_from(before - state.attempts.len()).unwrap_or(u64::MAX))
+    }
+
+    fn fold(&self, task: &TaskName, keys: &[Foldable]) -> Result<Vec<String>> {
+        let mut state = self.state();
+        let mut stay = Vec::new();
+        for seen in keys {
+            let key = Key { task: task.clone(), partition: seen.partition.clone() };
+            if !state.fold(&key, seen) {
+                stay.push(key.partition);
+            }
+        }
+        Ok(stay)
+    }
+
+    fn watermark(&self, task: &TaskName) -> Result<Option<Watermark>> {
+        Ok(self.state().watermarks.get(task).cloned())
+    }
+
+    fn reclaim(&self) -> Result<()> {
+        Ok(())
     }
 
     fn now(&self) -> Result<StoreTime> {

@@ -108,6 +108,16 @@ pub(super) fn forget(
     Ok(forgotten)
 }
 
+/// Forgets all attempts of a key; false, and nothing is forgotten, when the end of one is not settled.
+pub(super) fn forget_settled(transaction: &Transaction<'_>, key: i64) -> Result<bool, Fault> {
+    let unsettled = "SELECT EXISTS (SELECT 1 FROM attempt WHERE key = ? AND settled = 0)";
+    if transaction.prepare(unsettled)?.query_row([key], |row| row.get(0))? {
+        return Ok(false);
+    }
+    transaction.prepare("DELETE FROM attempt WHERE key = ?")?.execute([key])?;
+    Ok(true)
+}
+
 /// The attempt in the first nine columns.
 pub(super) fn from_row(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
     let text = |column: usize| row.get::<_, String>(column);

@@ -32,6 +32,7 @@ impl SqliteStore {
                     .into());
             }
             transaction.execute_batch(schema::TABLES)?;
+            transaction.execute_batch(schema::WATERMARKS)?;
             insert(transaction, &identity, created_at)
         })?;
         store.make_durable()?;

@@ -1,11 +1,11 @@
 //! The record of a key: loaded, changed by core's rules, saved, all in the caller's transaction.
 
 use super::fault::Fault;
-use super::{attempts, identity};
+use super::{attempts, identity, watermarks};
 use jiff::Timestamp;
 use refrain_core::{
-    Acquired, Generation, Holder, Key, KeyRecord, KeyState, KeySummary, LeaseRequest, OpenRun, RunProposal, RunRecord,
-    StoreTime, TaskName, Token, Want,
+    Acquired, Foldable, Generation, Holder, Key, KeyRecord, KeyState, KeySummary, LeaseRequest, OpenRun, RunProposal,
+    RunRecord, StoreTime, TaskName, Token, Want,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,10 @@ pub(super) fn acquire(
     now: &StoreTime,
     started_at: Timestamp,
 ) -> Result<Acquired, Fault> {
-    let mut row = load(transaction, key)?.unwrap_or_default();
+    let mut row = match load(transaction, key)? {
+        Some(row) => row,
+        None => fresh(transaction, key)?,
+    };
     match row.stored.record.acquire(now, request) {
         Err(lease) => Ok(Acquired::Held(lease)),
         Ok(granted) => {
@@ -49,6 +52,40 @@ pub(super) fn acquire(
             Ok(Acquired::Granted(granted))
         }
     }
+}
+
+/// The row of a key that the store does not know. It may have been folded: its tokens go on above those it had (3.1).
+fn fresh(transaction: &Transaction<'_>, key: &Key) -> Result<KeyRow, Fault> {
+    let mut row = KeyRow::default();
+    if let Some(watermark) = watermarks::load(transaction, &key.task)? {
+        row.stored.record.last_token = watermark.token_floor;
+    }
+    Ok(row)
+}
+
+/// Forgets a key with all its attempts, unless it is leased, an attempt's end is not settled, or it is not as it
+/// was seen.
+pub(super) fn forget(transaction: &Transaction<'_>, key: &Key, seen: &Foldable) -> Result<Forgotten, Fault> {
+    let Some(row) = load(transaction, key)? else { return Ok(Forgotten::Before) };
+    let (Some(id), record) = (row.id, &row.stored.record) else { return Ok(Forgotten::Before) };
+    let last_attempt = row.last_attempt.map(|seq| attempts::load(transaction, seq)).transpose()?.flatten();
+    let as_seen = record.run.as_ref().map(|run| run.run_id) == seen.run
+        && last_attempt.map(|attempt| attempt.attempt) == seen.last_attempt;
+    if !as_seen || record.lease.is_some() || !attempts::forget_settled(transaction, id)? {
+        return Ok(Forgotten::Not);
+    }
+    transaction.prepare("DELETE FROM key WHERE id = ?")?.execute([id])?;
+    Ok(Forgotten::Now(record.last_token))
+}
+
+/// What [`forget`] did.
+pub(super) enum Forgotten {
+    /// The key is forgotten; it had tokens up to this one.
+    Now(Token),
+    /// There was nothing to forget.
+    Before,
+    /// It stays.
+    Not,
 }
 
 pub(super) fn renew(

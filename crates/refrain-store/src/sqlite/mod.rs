@@ -25,12 +25,14 @@ mod file;
 mod identity;
 mod keys;
 mod schema;
+mod watermarks;
 
 use crate::{BootClock, StoreClock};
 use fault::Fault;
 use refrain_core::{
-    Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Holder, Key, KeyState, KeySummary, LeaseRequest,
-    OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime, TaskName, Token, Want,
+    Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Holder, Key, KeyState, KeySummary,
+    LeaseRequest, OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime, TaskName, Token, Want,
+    Watermark,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -84,10 +86,16 @@ impl SqliteStore {
     ///
     /// `Invalid`: there is none, or it cannot be written; the hint names `refrain init`. `Unsupported`: a newer
     /// format, or a filesystem where locks do not work. `Corrupt`: damaged; the hint says how to go on.
+    ///
+    /// # Crash safety
+    ///
+    /// A state of an earlier format is brought up to date in one transaction.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self> {
         file::check(path)?;
         let store = Self::connect(path, options)?;
-        patiently(|| schema::check(&store.connection())).map_err(|fault| fault.at(path))?;
+        if !patiently(|| schema::is_current(&store.connection())).map_err(|fault| fault.at(path))? {
+            store.write(schema::migrate)?;
+        }
         Ok(store)
     }
 
@@ -224,6 +232,18 @@ impl StateStore for SqliteStore {
             forgotten += self.write(|transaction| attempts::forget(transaction, &mut crowded, keep_per_key, batch))?;
         }
         Ok(forgotten)
+    }
+
+    fn fold(&self, task: &TaskName, keys: &[Foldable]) -> Result<Vec<String>> {
+        self.write(|transaction| watermarks::fold(transaction, task, keys))
+    }
+
+    fn watermark(&self, task: &TaskName) -> Result<Option<Watermark>> {
+        self.read(|transaction| watermarks::load(transaction, task))
+    }
+
+    fn reclaim(&self) -> Result<()> {
+        watermarks::reclaim(&self.connection()).map_err(|fault| fault.at(&self.path))
     }
 
     fn now(&self) -> Result<StoreTime> {
