@@ -35,6 +35,8 @@ const FOR_TESTS: &[Program] = &[
     program("bindfs", "bindfs"),
     program("fusermount3", "fuse3"),
     program("setfattr", "attr"),
+    program("faketime", "faketime"),
+    program("script", "bsdutils"),
 ];
 
 /// What `cargo xtask bench` needs beyond that.

@@ -30,7 +30,7 @@ pub(crate) const EXIT_CODES_NOTE: &str = "A task may use the same numbers: --rep
 pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     ("REFRAIN_HOME", "the home, as --home, which wins; empty is not set"),
     ("REFRAIN_LOG", "info, debug or trace: as -v, which wins; empty is not set"),
-    ("NO_COLOR", "if not empty, help and usage errors have no colours"),
+    ("NO_COLOR", "if not empty, nothing is printed in colours"),
     ("REFRAIN_CRASH_AT", "for tests: die at a named step; empty is not set"),
 ];
 
@@ -42,6 +42,11 @@ pub(crate) const RUN_EXAMPLES: [(&str, &str); 2] = [
         "Any command, without refrain.toml naming it",
     ),
 ];
+
+/// How the ids of `refrain id` are made.
+const ID_HELP: &str = "An id is a UUID of version 5: uuid5(uuid5(NAMESPACE, NAME), ROWKEY), with NAMESPACE
+766ef8bb-bb64-5079-8b29-e6d9b81a7155, NAME in UTF-8 and ROWKEY byte for byte; so Python's uuid.uuid5 and SQL make the
+same ones. It needs no home.";
 
 fn exit_codes() -> String {
     format!("Exit codes:\n{}{EXIT_CODES_NOTE}", table(&EXIT_CODES))
@@ -117,6 +122,9 @@ pub(crate) enum Command {
     Recover(RecoverArgs),
     /// Remove staging of dead attempts, pinned inputs and versions that nobody needs
     Gc(GcArgs),
+    /// Ids of rows that a repeated run gives again: derived from a name and the row's key, on stdout
+    #[command(after_help = ID_HELP)]
+    Id(IdArgs),
     /// The sinks of this build and what each promises
     Sinks(JsonArgs),
     /// The state stores of this build
@@ -288,6 +296,12 @@ pub(crate) struct StatusArgs {
     /// The last date, included
     #[arg(long, value_name = "DATE", requires = "from", allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
+    /// Dates as a calendar, wherever it is printed to; on a terminal that is the default
+    #[arg(long, conflicts_with_all = ["list", "json"])]
+    pub(crate) grid: bool,
+    /// One partition a line, on a terminal too; elsewhere that is the default
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) list: bool,
     /// All partitions as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -363,6 +377,19 @@ pub(crate) struct GcArgs {
     /// Only say what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IdArgs {
+    /// What the ids are of: by convention the task, or the table if a task writes several
+    pub(crate) name: String,
+    /// What tells one row from another; an id is printed for each. Without any, they are read from standard input, one a
+    /// line
+    #[arg(value_name = "ROWKEY")]
+    pub(crate) row_keys: Vec<OsString>,
+    /// Row keys of standard input end with NUL, not with a line feed
+    #[arg(short = '0', long, conflicts_with = "row_keys")]
+    pub(crate) null: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,11 @@
 //! Commands that only look: stdout is data.
 
 pub(crate) mod config;
+mod grid;
 pub(crate) mod log;
+mod screen;
 pub(crate) mod show;
+mod state;
 pub(crate) mod status;
 
 use crate::args::{JsonArgs, PathArgs, WhyArgs};

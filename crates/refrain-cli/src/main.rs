@@ -5,6 +5,7 @@ mod args;
 mod backfill;
 mod context;
 mod docs;
+mod id;
 mod look;
 mod output;
 mod probe;
@@ -59,6 +60,7 @@ fn dispatch(context: &Context, command: &Command) -> Result<u8> {
         Command::Rollback(args) => return tend::rollback(context, args),
         Command::Recover(args) => return tend::recover(context, args),
         Command::Gc(args) => tend::gc(context, args),
+        Command::Id(args) => id::id(args),
         Command::Sinks(args) => look::sinks(args),
         Command::Stores(args) => look::stores(args),
         Command::Store(command) => tend::store(context, command),

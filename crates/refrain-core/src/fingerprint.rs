@@ -240,6 +240,12 @@ impl FingerprintBuilder {
         self.part("calendar", Value::Text(calendar.to_string()))
     }
 
+    /// What the command's clock shows, where it is not the host's time.
+    #[must_use]
+    pub fn clock(self, clock: &str) -> Self {
+        self.part("clock", clock.into())
+    }
+
     /// The fingerprint of everything added.
     pub fn build(self) -> Fingerprint {
         let parts = self.parts.iter().map(|(name, value)| (name.clone(), value.summary())).collect();

@@ -94,7 +94,7 @@ fn start(work: &mut Work<'_>, command: CommandLine, stdout: Stdout) -> Result<En
     };
     let task = &work.driver.plan.task;
     let mut spec = CommandSpec::new(program, &task.directory, work.driver.id.to_string());
-    spec.env = environment(work);
+    spec.env = environment(work)?;
     spec.stdout = target;
     spec.timeout = task.timeout;
     spec.grace = task.grace;
@@ -208,7 +208,7 @@ fn checks(work: &mut Work<'_>) -> Result<(), Failure> {
         let output_path = output.staging.path();
         let task = &work.driver.plan.task;
         let mut spec = CommandSpec::new(Program::Shell(line.clone()), &task.directory, work.driver.id.to_string());
-        spec.env = environment(work);
+        spec.env = environment(work)?;
         spec.env.push(("REFRAIN_CHECK".into(), place.into()));
         spec.stdout = StdoutTarget::Stderr;
         spec.timeout = task.timeout;

@@ -1,12 +1,20 @@
 //! What the command finds in its environment.
 
 use crate::attempt::Work;
-use refrain_core::{Key, RunId, Value};
+use crate::logical_clock;
+use crate::task::CommandClock;
+use refrain_core::{Key, Result, RunId, Value};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+/// Names and values.
+pub(crate) type Variables = Vec<(OsString, OsString)>;
+
 /// The variables of DESIGN section 4, and those that make equal input give equal bytes.
-pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
+///
+/// # Errors
+/// `unsupported` when the command's clock cannot be set.
+pub(crate) fn environment(work: &Work<'_>) -> Result<Variables> {
     let plan = &work.driver.plan;
     let mut env: Vec<(String, String)> = vec![
         ("REFRAIN_TASK".into(), plan.key.task.to_string()),
@@ -47,7 +55,11 @@ pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
     for (name, value) in &plan.task.params {
         env.push((format!("REFRAIN_PARAM_{}", variable_part(name)), value.clone()));
     }
-    env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    let mut env: Variables = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    if let (CommandClock::Logical, Some(interval)) = (plan.task.clock, &plan.partition.interval) {
+        env.extend(logical_clock::variables(interval.start)?);
+    }
+    Ok(env)
 }
 
 /// A name as part of a variable's name: upper case, everything but letters and digits as `_`.

@@ -5,7 +5,7 @@ use crate::output;
 use refrain::config::FILE_NAME;
 use refrain::core::{Keep, PartitionScheme, PinMode, format_duration, without_password};
 use refrain::process::DEFAULT_GRACE;
-use refrain::task::{CommandLine, InputSource, InputSpec, OnChange, OutputSpec};
+use refrain::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange, OutputSpec};
 use refrain::{Result, Task};
 use std::path::Path;
 
@@ -76,6 +76,11 @@ fn task(task: &Task, home: &Path) {
     }
     show("grace", &quoted(&format_duration(task.grace)), task.grace == DEFAULT_GRACE);
     show("inherit_locale", &task.inherit_locale.to_string(), !task.inherit_locale);
+    let clock = match task.clock {
+        CommandClock::Wall => "wall",
+        CommandClock::Logical => "logical",
+    };
+    show("clock", &quoted(clock), task.clock == CommandClock::default());
 }
 
 fn input_value(input: &InputSpec) -> String {

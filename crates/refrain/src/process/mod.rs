@@ -39,6 +39,7 @@ pub use again::{Again, pass_on};
 pub use identity::{Liveness, ProcessIdentity, liveness};
 pub use leftovers::{Leftover, Sweep, end_by_attempt, find_by_attempt};
 pub use own::{OwnEnd, signal_self};
+pub(crate) use shell::find_program;
 pub use spawn::{CommandSpec, DEFAULT_GRACE, Program, Running, SpawnError, StdoutTarget, Warning, spawn};
 pub use supervise::{Ended, Event, EventReceiver, EventSender, TaskExit, Why, channel, supervise};
 

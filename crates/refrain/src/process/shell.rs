@@ -39,7 +39,7 @@ pub(super) fn search_path(environment: &[(OsString, OsString)]) -> OsString {
 }
 
 /// The first executable file of this name on a search path.
-pub(super) fn find_program(name: impl AsRef<Path>, path: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find_program(name: impl AsRef<Path>, path: &OsStr) -> Option<PathBuf> {
     env::split_paths(path)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(&name))

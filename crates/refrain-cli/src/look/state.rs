@@ -1,0 +1,85 @@
+//! How a partition's state is shown: a word, and one sign and one colour for a cell.
+
+use anstyle::{AnsiColor, Style};
+use refrain::survey::State;
+
+/// Every state, the one that needs a person most first.
+const BY_URGENCY: [State; 8] = [
+    State::Failed,
+    State::Unsettled,
+    State::Drifted,
+    State::Running,
+    State::Missing,
+    State::Stale,
+    State::Open,
+    State::Published,
+];
+
+/// The state in a word or three.
+pub(super) fn word(state: State) -> &'static str {
+    match state {
+        State::Published => "published",
+        State::Stale => "stale",
+        State::Drifted => "changed by hand",
+        State::Running => "running",
+        State::Failed => "failed",
+        State::Unsettled => "unsettled",
+        State::Missing => "missing",
+        State::Open => "not over yet",
+    }
+}
+
+/// One sign per state, so that a column can be read at a glance and without colours.
+pub(super) fn mark(state: State) -> &'static str {
+    match state {
+        State::Published => "+",
+        State::Stale => "~",
+        State::Drifted => "!",
+        State::Running => ">",
+        State::Failed => "x",
+        State::Unsettled => "?",
+        State::Missing => ".",
+        State::Open => "o",
+    }
+}
+
+/// The state that a sign stands for.
+pub(super) fn with_mark(sign: &str) -> Option<State> {
+    BY_URGENCY.into_iter().find(|state| mark(*state) == sign)
+}
+
+/// One colour per state. The sign says the same: a colour is never all there is.
+fn style(state: State) -> Style {
+    let color = match state {
+        State::Published => AnsiColor::Green,
+        State::Stale => AnsiColor::Yellow,
+        State::Drifted => AnsiColor::Magenta,
+        State::Running => AnsiColor::Cyan,
+        State::Failed => AnsiColor::Red,
+        State::Unsettled => AnsiColor::BrightMagenta,
+        State::Missing => AnsiColor::Blue,
+        State::Open => AnsiColor::BrightBlack,
+    };
+    let style = Style::new().fg_color(Some(color.into()));
+    if matches!(state, State::Failed | State::Unsettled | State::Drifted) { style.bold() } else { style }
+}
+
+/// The state's sign, in its colour if there are colours.
+pub(super) fn painted(state: State, colors: bool) -> String {
+    let mark = mark(state);
+    if !colors {
+        return mark.to_owned();
+    }
+    let style = style(state);
+    format!("{style}{mark}{style:#}")
+}
+
+/// Of several states the one that needs a person most.
+pub(super) fn most_urgent(states: &[State]) -> Option<State> {
+    BY_URGENCY.into_iter().find(|state| states.contains(state))
+}
+
+/// What a person should look into.
+pub(super) fn is_trouble(state: State) -> bool {
+    matches!(state, State::Failed | State::Unsettled | State::Drifted | State::Stale)
+}
