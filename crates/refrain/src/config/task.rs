@@ -68,10 +68,7 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
     }
     task.inherit_locale = section.flag("inherit_locale")?.unwrap_or(false);
     task.clock = clock(&mut section, &task.partitions)?;
-<<<<<<< HEAD
-=======
     task.retry = super::retry::read(&mut section)?;
->>>>>>> origin/main
     section.done()?;
     check(task)
 }
@@ -173,11 +170,7 @@ fn clock(section: &mut Section, partitions: &PartitionScheme) -> Result<CommandC
     }
 }
 
-<<<<<<< HEAD
-fn read_input(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<InputSpec> {
-=======
 fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) -> Result<InputSpec> {
->>>>>>> origin/main
     let (location, mode) = match value {
         Value::String(text) => (text, PinMode::Copy),
         Value::Table(table) if table.contains_key("task") => {
