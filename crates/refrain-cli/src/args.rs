@@ -48,6 +48,18 @@ const ID_HELP: &str = "An id is a UUID of version 5: uuid5(uuid5(NAMESPACE, NAME
 766ef8bb-bb64-5079-8b29-e6d9b81a7155, NAME in UTF-8 and ROWKEY byte for byte; so Python's uuid.uuid5 and SQL make the
 same ones. It needs no home.";
 
+/// How a backfill ends.
+const BACKFILL_HELP: &str = "\
+Published dates are left as they are, failed ones are tried again, and no failure stops the others. A date that another
+attempt has is tried once more at the end (--wait waits for it). What the commands print is kept: `refrain log --output ID`
+shows it. SIGINT and SIGTERM end what runs and begin no further date.
+
+Exit codes:
+  0      every date of the range is published
+  120    all dates are published but those that other attempts have
+  128+n  refrain got signal n, and no date had failed before
+  other  the code of the first date that failed, as `refrain run` would have ended";
+
 fn exit_codes() -> String {
     format!("Exit codes:\n{}{EXIT_CODES_NOTE}", table(&EXIT_CODES))
 }
@@ -105,7 +117,11 @@ pub(crate) enum Command {
     #[command(after_help = run_examples(), after_long_help = run_help())]
     Run(Box<RunArgs>),
     /// Run a task for every date of a range, both ends included
+    #[command(after_long_help = BACKFILL_HELP)]
     Backfill(BackfillArgs),
+    /// One of the processes of a backfill
+    #[command(hide = true)]
+    BackfillWorker(WorkerArgs),
     /// Every partition at a glance: published, running, failed, stale, missing
     Status(StatusArgs),
     /// Attempts, newest first
@@ -217,6 +233,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) grace: Option<String>,
 
+    /// Try again up to so many times, after growing pauses, what published nothing and may pass: held, unavailable, and
+    /// what the task's `retry_on` lists [default: the task's retry.attempts less one]
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+
     /// Let an empty output be published
     #[arg(long)]
     pub(crate) allow_empty: bool,
@@ -266,10 +287,35 @@ pub(crate) struct BackfillArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: u16,
 
-    /// Only list the partitions and what a run of each would do
+    /// Only list the partitions, what a run of each would do, and why
     #[arg(long)]
     pub(crate) dry_run: bool,
 
+    /// Begin with the first or with the last date
+    #[arg(long, value_enum, default_value = "asc")]
+    pub(crate) order: OrderArg,
+
+    /// Begin no further date after so many failures
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_failures: Option<u64>,
+
+    /// Run dates that are not over, too, today's for a daily task; more may arrive for them
+    #[arg(long)]
+    pub(crate) include_open: bool,
+
+    #[command(flatten)]
+    pub(crate) each: EachArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderArg {
+    Asc,
+    Desc,
+}
+
+/// What holds for every date of a backfill.
+#[derive(Debug, Args)]
+pub(crate) struct EachArgs {
     /// A parameter for every run; the command finds it at $REFRAIN_PARAM_<NAME>
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(crate) params: Vec<String>,
@@ -281,9 +327,27 @@ pub(crate) struct BackfillArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
 
+    /// Try a date again up to so many times, as --retries of `run`
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+
+    /// Wait for dates that others are working on when nothing else is left, at most so long each if a time is given;
+    /// without it they are tried once more then
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10000d")]
+    pub(crate) wait: Option<String>,
+
     /// Publish over something that refrain did not publish; it is kept as version 0
     #[arg(long)]
     pub(crate) adopt: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    /// A task of refrain.toml
+    pub(crate) task: String,
+
+    #[command(flatten)]
+    pub(crate) each: EachArgs,
 }
 
 #[derive(Debug, Args)]
@@ -313,6 +377,10 @@ pub(crate) struct LogArgs {
     pub(crate) task: Option<String>,
     #[command(flatten)]
     pub(crate) partition: Partition,
+    /// Print what the command of an attempt or of the newest attempt of a run printed under `backfill`; the beginning of
+    /// an id is enough
+    #[arg(long, value_name = "ID", conflicts_with_all = ["task", "date", "partition", "json"])]
+    pub(crate) output: Option<String>,
     /// At most so many
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,

@@ -16,6 +16,8 @@ pub(crate) struct Context {
     /// `--home` as it was given.
     pub(crate) home_flag: Option<PathBuf>,
     pub(crate) loudness: Loudness,
+    /// How often `-v` was given.
+    pub(crate) verbose: u8,
     clock: SystemClock,
 }
 
@@ -27,7 +29,7 @@ impl Context {
         let variable = std::env::var_os("REFRAIN_HOME").filter(|home| !home.is_empty());
         let home = cli.home.clone().or(variable.map(PathBuf::from)).map(|home| directory.join(home));
         let home_flag = cli.home.clone();
-        Ok(Self { directory, home, home_flag, loudness: Loudness::of(cli.quiet), clock: SystemClock })
+        Ok(Self { directory, home, home_flag, loudness: Loudness::of(cli.quiet), verbose: cli.verbose, clock: SystemClock })
     }
 
     pub(crate) fn now(&self) -> jiff::Timestamp {

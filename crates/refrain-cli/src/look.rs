@@ -4,6 +4,7 @@ pub(crate) mod config;
 mod grid;
 pub(crate) mod log;
 mod screen;
+mod printed;
 pub(crate) mod show;
 mod state;
 pub(crate) mod status;

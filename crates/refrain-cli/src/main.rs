@@ -52,6 +52,7 @@ fn dispatch(context: &Context, command: &Command) -> Result<u8> {
         Command::Init => tend::init(context),
         Command::Run(args) => return Ok(run::run(context, args)),
         Command::Backfill(args) => return backfill::backfill(context, args),
+        Command::BackfillWorker(args) => return backfill::worker(context, args),
         Command::Status(args) => look::status::status(context, args),
         Command::Log(args) => look::log::log(context, args),
         Command::Show(args) => look::show::show(context, args),

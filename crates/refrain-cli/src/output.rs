@@ -94,6 +94,17 @@ pub(crate) fn conclusion(conclusion: &Conclusion, loudness: Loudness) {
     }
 }
 
+/// The end of a run in one line: what was done, or what failed with its sentence.
+pub(crate) fn one_line(conclusion: &Conclusion) -> String {
+    let report = &conclusion.report;
+    let Some(error) = &report.error else { return success(report) };
+    let word = if report.outcome == Outcome::Held { "held" } else { "failed" };
+    let hint = error.hint.as_ref().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
+    let line =
+        format!("{word}: {} {}: {}{hint}. {}", report.task, report.partition, error.message, report.window.sentence());
+    line.replace('\n', " ")
+}
+
 fn success(report: &Report) -> String {
     let key =
         if report.partition.is_empty() { report.task.clone() } else { format!("{} {}", report.task, report.partition) };

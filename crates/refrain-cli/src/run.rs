@@ -2,11 +2,11 @@
 
 use crate::args::{GrainArg, RepeatArgs, RunArgs};
 use crate::context::Context;
-use crate::output;
+use crate::output::{self, Loudness};
 use crate::signals;
 use refrain::core::{Calendar, Grain, PartitionScheme, parse_duration};
 use refrain::task::{CommandLine, InputSpec, OutputSpec};
-use refrain::{Conclusion, Error, Options, Repeat, Report, Result, Stdout, Task};
+use refrain::{Conclusion, Error, NextTry, Options, Repeat, Report, Result, Stdout, Task};
 use std::time::Duration;
 
 /// Runs; returns the exit code.
@@ -35,9 +35,16 @@ fn attempt(context: &Context, args: &RunArgs) -> Result<Conclusion> {
         wait: args.wait.as_deref().map(|text| duration("--wait", text)).transpose()?,
         adopt: args.adopt,
         allow_empty: args.allow_empty,
+        ..Options::default()
     };
     let stdout = if args.report.as_deref() == Some("-") { Stdout::Stderr } else { Stdout::Inherit };
-    boundary.run(&task, &partition, &options, stdout, signals::listen)
+    let mut listener = signals::Listener::default();
+    let mut again = |failed: &Conclusion, next: NextTry| {
+        if context.loudness >= Loudness::Notes {
+            output::say(&format!("retry: {}", next.line(failed)));
+        }
+    };
+    boundary.run_with_retries(&task, &partition, &options, stdout, &mut || listener.attach(), &mut again)
 }
 
 /// The flags of a repeated call.
@@ -81,6 +88,7 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
         add_output(&mut task, spec, name, true)?;
     }
     set_params(&mut task, &args.params)?;
+    set_retries(&mut task, args.retries);
     if !args.command.is_empty() {
         task.command = Some(CommandLine::Argv(args.command.clone()));
     }
@@ -126,6 +134,13 @@ pub(crate) fn set_params(task: &mut Task, specs: &[String]) -> Result<()> {
         task.params.insert(name.to_owned(), value.to_owned());
     }
     Ok(())
+}
+
+/// Sets how often it is tried again.
+pub(crate) fn set_retries(task: &mut Task, retries: Option<u32>) {
+    if let Some(retries) = retries {
+        task.retry.attempts = retries.saturating_add(1);
+    }
 }
 
 /// Refuses a flag that is given twice for one name: one of the two would be lost.

@@ -79,7 +79,7 @@ pub(crate) fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let collected = boundary.collect(args.dry_run)?;
     let verb = if args.dry_run { "would remove" } else { "removed" };
-    for place in collected.staging.iter().chain(&collected.pins).chain(&collected.versions) {
+    for place in collected.staging.iter().chain(&collected.pins).chain(&collected.versions).chain(&collected.outputs) {
         output::data(&format!("{verb} {place}"));
     }
     if context.loudness >= Loudness::Notes {
@@ -89,10 +89,11 @@ pub(crate) fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     }
     if context.loudness == Loudness::Normal {
         output::say(&format!(
-            "gc: {verb} {} staging, {} pinned inputs, {} versions, {} log entries",
+            "gc: {verb} {} staging, {} pinned inputs, {} versions, {} outputs of commands, {} log entries",
             collected.staging.len(),
             collected.pins.len(),
             collected.versions.len(),
+            collected.outputs.len(),
             collected.attempts
         ));
     }

@@ -167,6 +167,9 @@ pub struct Ending {
     pub error_kind: Option<ErrorKind>,
     /// The error or remark.
     pub message: Option<String>,
+    /// Whether a repeat is worthwhile; endings that were recorded before there was such a word have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<crate::Retry>,
 }
 
 impl Ending {

@@ -62,6 +62,8 @@ pub struct Options {
     pub adopt: bool,
     /// Whether an empty output may be published.
     pub allow_empty: bool,
+    /// Whether the caller itself comes back to a key that is held: then it is not tried again at once.
+    pub returns_to_held: bool,
 }
 
 /// What to do when the key is published already.

@@ -5,13 +5,14 @@ use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Failure, stopped_by};
 use crate::environment::environment;
+use crate::output_log::OutputLog;
 use crate::process::{
     CommandSpec, Ended, Event, EventReceiver, EventSender, Leftover, Program, SpawnError, StdoutTarget, TaskExit, Why,
     spawn, supervise,
 };
 use crate::report::{Conclusion, TaskExitReport, exit_code};
 use crate::task::{CommandLine, Task};
-use refrain_core::{CrashPoint, Error, ErrorKind, Partition, Result};
+use refrain_core::{CrashPoint, Error, ErrorKind, Partition, Result, TaskEnd};
 use refrain_input::stat_digest;
 use std::fs::File;
 
@@ -22,6 +23,8 @@ pub enum Stdout {
     Inherit,
     /// To this program's stderr: stdout carries the report.
     Stderr,
+    /// Nobody watches: both streams go into the attempt's output in the home, and stdin is empty.
+    Kept,
 }
 
 impl Boundary {
@@ -62,31 +65,60 @@ fn execute(mut work: Work<'_>, command: CommandLine, stdout: Stdout) -> Conclusi
     if let Some(Event::Signal(signal)) = work.events.try_next() {
         return work.abandon(stopped_by(signal));
     }
-    let watch = Stopwatch::start();
-    let ended = match start(&mut work, command, stdout) {
-        Ok(ended) => ended,
-        Err(failure) => return work.abandon(failure),
+    let log = match stdout {
+        Stdout::Kept => match OutputLog::open(work.driver.boundary, &work.driver.plan.key.task, work.driver.id) {
+            Ok(log) => Some(log),
+            Err(error) => return work.abandon(Error::io("cannot keep the command's output", error).into()),
+        },
+        Stdout::Inherit | Stdout::Stderr => None,
     };
+    let step = command_and_checks(&mut work, command, stdout, log.as_ref());
+    work.driver.notes.extend(log.and_then(OutputLog::close));
+    match step {
+        Ok(Step::Publish) => work.publish(),
+        Ok(Step::LeaseLost) => work.lease_lost(),
+        Err(failure) => work.abandon(failure),
+    }
+}
+
+/// How it goes on after the command.
+enum Step {
+    Publish,
+    LeaseLost,
+}
+
+fn command_and_checks(
+    work: &mut Work<'_>,
+    command: CommandLine,
+    stdout: Stdout,
+    log: Option<&OutputLog>,
+) -> Result<Step, Failure> {
+    let watch = Stopwatch::start();
+    let ended = start(work, command, stdout, log)?;
     work.driver.report.timings_us.task = watch.micros();
     work.driver.report.task_exit = Some(match ended.exit {
         TaskExit::Code(code) => TaskExitReport::Code(code),
         TaskExit::Signal(signal) => TaskExitReport::Signal(signal),
     });
+    work.driver.report.task_end = match (ended.why, ended.exit) {
+        (Why::TimedOut, _) => Some(TaskEnd::TimedOut),
+        (Why::Exited, TaskExit::Signal(signal)) => Some(TaskEnd::Signal(signal)),
+        (Why::Exited, TaskExit::Code(code)) => (code != 0).then_some(TaskEnd::Code(code)),
+        (Why::Signalled(_) | Why::LeaseLost, _) => None,
+    };
     work.driver.reach(CrashPoint::AfterTask);
-    note_leftovers(&mut work, &ended.leftovers);
+    note_leftovers(work, &ended.leftovers);
     if ended.why == Why::LeaseLost {
-        return work.lease_lost();
+        return Ok(Step::LeaseLost);
     }
-    if let Some(failure) = failure_of(&work, &ended) {
-        return work.abandon(failure);
+    if let Some(failure) = failure_of(work, &ended) {
+        return Err(failure);
     }
-    if let Err(failure) = checks(&mut work) {
-        return work.abandon(failure);
-    }
-    work.publish()
+    checks(work, log)?;
+    Ok(Step::Publish)
 }
 
-fn start(work: &mut Work<'_>, command: CommandLine, stdout: Stdout) -> Result<Ended, Failure> {
+fn start(work: &mut Work<'_>, command: CommandLine, stdout: Stdout, log: Option<&OutputLog>) -> Result<Ended, Failure> {
     let target = stdout_target(work, stdout)?;
     let program = match command {
         CommandLine::Shell(line) => Program::Shell(line),
@@ -99,10 +131,12 @@ fn start(work: &mut Work<'_>, command: CommandLine, stdout: Stdout) -> Result<En
     spec.timeout = task.timeout;
     spec.grace = task.grace;
     spec.sole_parent = work.driver.boundary.outside.sole_parent;
-    supervised(work, spec)
+    supervised(work, spec, log)
 }
 
-fn supervised(work: &mut Work<'_>, spec: CommandSpec) -> Result<Ended, Failure> {
+fn supervised(work: &mut Work<'_>, mut spec: CommandSpec, log: Option<&OutputLog>) -> Result<Ended, Failure> {
+    spec.log =
+        log.map(OutputLog::writer).transpose().map_err(|error| Error::io("cannot keep the command's output", error))?;
     let running = spawn(spec).map_err(|error| spawn_failure(&error))?;
     work.driver.notes.extend(running.warnings().iter().map(ToString::to_string));
     supervise(running, &work.events).map_err(|error| Error::io("cannot watch the command", error).into())
@@ -113,7 +147,7 @@ fn stdout_target(work: &Work<'_>, stdout: Stdout) -> Result<StdoutTarget, Failur
     let Some(captured) = captured else {
         return Ok(match stdout {
             Stdout::Inherit => StdoutTarget::Inherit,
-            Stdout::Stderr => StdoutTarget::Stderr,
+            Stdout::Stderr | Stdout::Kept => StdoutTarget::Stderr,
         });
     };
     let Some(output) = work.outputs.iter().find(|output| output.name == captured.spec.name) else {
@@ -194,7 +228,7 @@ fn name_of(signal: i32) -> String {
 }
 
 /// The declared checks, on the staged outputs, before they are sealed.
-fn checks(work: &mut Work<'_>) -> Result<(), Failure> {
+fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<(), Failure> {
     let checks: Vec<_> = work
         .driver
         .plan
@@ -215,7 +249,7 @@ fn checks(work: &mut Work<'_>) -> Result<(), Failure> {
         spec.grace = task.grace;
         spec.sole_parent = work.driver.boundary.outside.sole_parent;
         let before = stat_digest(&output_path)?;
-        let ended = supervised(work, spec)?;
+        let ended = supervised(work, spec, log)?;
         if stat_digest(&output_path)? != before {
             return Err(Error::guard(format!("output `{name}`: its check changed it: {line}"))
                 .hint("a check may only look; let the command itself write what is published")

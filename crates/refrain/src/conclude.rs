@@ -62,6 +62,7 @@ fn close(driver: &mut Driver<'_>, error: Option<Error>) -> Conclusion {
     let report = &mut driver.report;
     report.finished_at = driver.boundary.now();
     report.duration_ms = driver.watch.micros() / 1000;
+    report.judge(driver.plan.task.retry.on.as_ref());
     Conclusion { report: report.clone(), notes: std::mem::take(&mut driver.notes), error }
 }
 

@@ -24,6 +24,8 @@ pub struct Collected {
     pub pins: Vec<String>,
     /// Replaced versions beyond the task's `keep`.
     pub versions: Vec<String>,
+    /// Outputs of commands beyond the newest of each task.
+    pub outputs: Vec<String>,
     /// Entries of the log beyond the newest of each key.
     pub attempts: u64,
     /// What was found and left alone, with the reason.
@@ -48,6 +50,8 @@ impl Boundary {
         self.collect_staging(dry_run, &mut collected)?;
         self.collect_pins(dry_run, &mut collected);
         self.collect_versions(dry_run, &mut collected)?;
+        collected.outputs =
+            self.trim_outputs(dry_run, &mut |place, error| collected.kept.push(format!("{place}: {error}")));
         if !dry_run {
             collected.attempts = self.store.compact_attempts(ATTEMPTS_KEPT, BATCH)?;
         }

@@ -18,6 +18,12 @@ pub(crate) fn slot() -> SlotId {
     SlotId::from_uuid(Uuid::new_v4())
 }
 
+/// A random number from 0 to 1, for pauses that callers must not make at the same moment.
+pub(crate) fn fraction() -> f64 {
+    let [.., a, b, c, d] = *Uuid::new_v4().as_bytes();
+    f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
+}
+
 /// A head's next version.
 pub(crate) fn version() -> HeadVersion {
     HeadVersion::from_uuid(Uuid::new_v4())

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use refrain_core::{
-    AttemptId, Ending, Error, ErrorKind, Generation, Key, Outcome, PinnedInput, Publication, RunId, SealedData, Token,
-    Window,
+    AttemptId, Ending, Error, ErrorKind, Generation, Key, Outcome, PinnedInput, Publication, Retry, RetryOn, RunId,
+    SealedData, TaskEnd, Token, Window,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -58,6 +58,11 @@ pub struct Report {
     pub exit_code: u8,
     /// How the command ended, if it ran: whose number the exit code is.
     pub task_exit: Option<TaskExitReport>,
+    /// Whether repeating the call is worthwhile.
+    pub retry: Retry,
+    /// How the command failed of itself: what `retry` is judged by.
+    #[serde(skip)]
+    pub task_end: Option<TaskEnd>,
     /// What is published.
     pub outputs: Vec<OutputReport>,
     /// What was read.
@@ -197,6 +202,8 @@ impl Report {
             window: Window::NothingPublished,
             exit_code: exit_code::FAILED,
             task_exit: None,
+            retry: Retry::Later,
+            task_end: None,
             outputs: Vec::new(),
             inputs: Vec::new(),
             fingerprint: None,
@@ -213,6 +220,8 @@ impl Report {
     pub fn of_error(task: &str, partition: &str, at: Timestamp, error: &Error) -> Self {
         let (outcome, exit_code) = outcome_of(error.kind);
         Self {
+            retry: Retry::of(outcome, Some(error.kind), None, None),
+            task_end: None,
             schema: 1,
             task: task.to_owned(),
             partition: partition.to_owned(),
@@ -280,6 +289,11 @@ impl Report {
             .collect();
     }
 
+    /// Says whether a repeat is worthwhile, from everything else that the report says and what the task lists.
+    pub(crate) fn judge(&mut self, on: Option<&RetryOn>) {
+        self.retry = Retry::of(self.outcome, self.error.as_ref().map(|error| error.kind), self.task_end, on);
+    }
+
     /// The end as the store records it.
     pub(crate) fn ending(&self) -> Ending {
         Ending {
@@ -289,6 +303,7 @@ impl Report {
             exit_code: self.exit_code,
             error_kind: self.error.as_ref().map(|error| error.kind),
             message: self.error.as_ref().map(|error| error.message.clone()),
+            retry: self.error.as_ref().map(|_| self.retry),
         }
     }
 }

@@ -4,8 +4,8 @@ use crate::boundary::Boundary;
 use crate::driver::Driver;
 use crate::report::exit_code;
 use refrain_core::{
-    Answer, AttemptFilter, AttemptId, AttemptRecord, Ending, Head, Holder, Input, Key, Outcome, Result, SlotAddress,
-    Verdict, Window, verdict,
+    Answer, AttemptFilter, AttemptId, AttemptRecord, Ending, Head, Holder, Input, Key, Outcome, Result, Retry,
+    SlotAddress, Verdict, Window, verdict,
 };
 use refrain_input::owner_of;
 use std::collections::BTreeSet;
@@ -67,6 +67,7 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
         window,
         exit_code: code,
         error_kind: None,
+        retry: Some(Retry::of(outcome, None, None, None)),
         message: Some(format!("it ended without a word; settled by attempt {}", driver.id)),
     }
 }

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::output;
 use refrain::config::FILE_NAME;
-use refrain::core::{Keep, PartitionScheme, PinMode, format_duration, without_password};
+use refrain::core::{Backoff, Keep, PartitionScheme, PinMode, RetryPolicy, format_duration, without_password};
 use refrain::process::DEFAULT_GRACE;
 use refrain::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange, OutputSpec};
 use refrain::{Result, Task};
@@ -75,12 +75,25 @@ fn task(task: &Task, home: &Path) {
         show("timeout", &quoted(&format_duration(timeout)), false);
     }
     show("grace", &quoted(&format_duration(task.grace)), task.grace == DEFAULT_GRACE);
+    retries(&task.retry, show);
     show("inherit_locale", &task.inherit_locale.to_string(), !task.inherit_locale);
     let clock = match task.clock {
         CommandClock::Wall => "wall",
         CommandClock::Logical => "logical",
     };
     show("clock", &quoted(clock), task.clock == CommandClock::default());
+}
+
+fn retries(retry: &RetryPolicy, show: impl Fn(&str, &str, bool)) {
+    let default = RetryPolicy::default();
+    show("retry.attempts", &retry.attempts.to_string(), retry.attempts == default.attempts);
+    let Backoff { least, most } = retry.backoff;
+    let backoff = format!("{}..{}", format_duration(least), format_duration(most));
+    show("retry.backoff", &quoted(&backoff), retry.backoff == default.backoff);
+    if let Some(on) = &retry.on {
+        let entry = |entry: String| if entry.parse::<u8>().is_ok() { entry } else { quoted(&entry) };
+        show("retry_on", &format!("[{}]", on.entries().map(entry).collect::<Vec<_>>().join(", ")), false);
+    }
 }
 
 fn input_value(input: &InputSpec) -> String {

@@ -9,6 +9,9 @@ use refrain::{Error, ErrorKind, Result};
 
 /// Shows attempts, newest first.
 pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
+    if let Some(id) = &args.output {
+        return super::printed::printed(context, id);
+    }
     let boundary = context.boundary()?;
     let mut filter = AttemptFilter { limit: Some(args.limit), ..AttemptFilter::default() };
     if let Some(task) = &args.task {

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,8 @@ pub struct CommandSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Where standard output goes; stdin and stderr are Refrain's own.
     pub stdout: StdoutTarget,
+    /// Where stderr goes instead, and stdout unless that is a file; stdin is empty then.
+    pub log: Option<PipeWriter>,
     /// The marker that all processes of the attempt carry: unique to the attempt, one line, no NUL.
     pub attempt: String,
     /// The time limit, counted from the start; stopped time counts.
@@ -72,6 +74,7 @@ impl CommandSpec {
             cwd: cwd.into(),
             env: Vec::new(),
             stdout: StdoutTarget::Inherit,
+            log: None,
             attempt: attempt.into(),
             timeout: None,
             grace: DEFAULT_GRACE,
@@ -236,14 +239,20 @@ pub fn spawn(spec: CommandSpec) -> Result<Running, SpawnError> {
     let program = command.get_program().to_owned();
     command.current_dir(&spec.cwd).process_group(0);
     command.envs(spec.env).env(ATTEMPT_VARIABLE, &spec.attempt);
-    match spec.stdout {
-        StdoutTarget::Inherit => {}
-        StdoutTarget::File(file) => {
+    match (spec.stdout, &spec.log) {
+        (StdoutTarget::File(file), _) => {
             command.stdout(file);
         }
-        StdoutTarget::Stderr => {
-            command.stdout(own_stderr(&program)?);
+        (_, Some(log)) => {
+            command.stdout(copy_of(log, &program)?);
         }
+        (StdoutTarget::Inherit, None) => {}
+        (StdoutTarget::Stderr, None) => {
+            command.stdout(copy_of(io::stderr(), &program)?);
+        }
+    }
+    if let Some(log) = spec.log {
+        command.stdin(Stdio::null()).stderr(log);
     }
 
     let orphans_come_here = rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok();
@@ -304,8 +313,8 @@ fn command_for(program: &Program, path: &OsStr, warnings: &mut Vec<Warning>) -> 
     }
 }
 
-fn own_stderr(program: &OsStr) -> Result<Stdio, SpawnError> {
-    let copy = io::stderr().as_fd().try_clone_to_owned();
+fn copy_of(stream: impl AsFd, program: &OsStr) -> Result<Stdio, SpawnError> {
+    let copy = stream.as_fd().try_clone_to_owned();
     Ok(copy.map_err(|source| SpawnError::System { program: program.to_string_lossy().into_owned(), source })?.into())
 }
 
