@@ -3,6 +3,9 @@
 use crate::task::{PublicationRef, Task, Which};
 use refrain_core::{Calendar, Error, Interval, Partition, PartitionScheme, Result};
 
+/// So many publications make one input at most: the run, and with it each line of its heads' journals, names every one.
+const MOST: usize = 1000;
+
 /// The partitions that an input reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
@@ -92,7 +95,15 @@ fn dates(reader: &Task, interval: &Interval, producer: &Task, theirs: &Calendar)
     // The end is never an interval's first instant of interest: step back into the reader's interval.
     let last = theirs.previous(&theirs.containing(interval.end)?)?;
     if first.start == interval.start && last.end == interval.end {
-        return Ok(Reads::Each(theirs.range(&first, &last)?.map(Partition::of).collect()));
+        let all: Vec<_> = theirs.range(&first, &last)?.map(Partition::of).take(MOST + 1).collect();
+        if all.len() > MOST {
+            return Err(Error::invalid(format!(
+                "{} is made of more than {MOST} intervals of `{}`",
+                interval.key, producer.name
+            ))
+            .hint("put a task of a grain between the two, such as a day's sum of its hours"));
+        }
+        return Ok(Reads::Each(all));
     }
     Err(Error::invalid(format!(
         "{} ({} to {}) is not made of whole intervals of `{}` ({theirs})",
@@ -184,6 +195,9 @@ mod tests {
         // The clock went forward: a day of 23 hours.
         assert_eq!(read(Which::Same, &days, "2013-03-10", &hours).unwrap().len(), 23);
         assert_eq!(read(Which::Same, &weeks, "2013-W01", &days).unwrap().len(), 7);
+        assert_eq!(read(Which::Same, &months, "2013-01", &hours).unwrap().len(), 744);
+        let years = task("y", Grain::Yearly, zone);
+        assert!(read(Which::Same, &years, "2013", &hours).unwrap_err().message.contains("more than 1000 intervals"));
         let error = read(Which::Same, &months, "2013-02", &weeks).unwrap_err();
         assert!(error.message.contains("not made of whole intervals of `w`"), "{error}");
         let elsewhere = task("u", Grain::Daily, "UTC");
