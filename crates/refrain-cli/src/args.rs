@@ -138,6 +138,8 @@ pub(crate) enum Command {
     Recover(RecoverArgs),
     /// Remove staging of dead attempts, pinned inputs and versions that nobody needs
     Gc(GcArgs),
+    /// Forget what is known of old dates; what they published stays, and none of them is run again by accident
+    Compact(CompactArgs),
     /// Ids of rows that a repeated run gives again: derived from a name and the row's key, on stdout
     #[command(after_help = ID_HELP)]
     Id(IdArgs),
@@ -458,6 +460,18 @@ pub(crate) struct IdArgs {
     /// Row keys of standard input end with NUL, not with a line feed
     #[arg(short = '0', long, conflicts_with = "row_keys")]
     pub(crate) null: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    /// Only this task [default: every task of refrain.toml that has dates]
+    pub(crate) task: Option<String>,
+    /// Forget runs and attempts of the dates before this one
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    pub(crate) before: String,
+    /// Only say what would be forgotten
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
+use crate::compact;
 use crate::conclude;
 use crate::heartbeat::Heartbeat;
 use crate::holder::life_of;
@@ -326,6 +327,7 @@ impl<'b> Driver<'b> {
         };
         let mut answer = open(None)?;
         if let Some(OpenRun::Propose(generation)) = answer {
+            self.demand_above_watermark()?;
             tracing::info!(rule = "1.1", %generation, "opening a run");
             let proposal = self.propose(self.plan.slots())?;
             answer = open(Some(&proposal))?;
@@ -344,6 +346,18 @@ impl<'b> Driver<'b> {
         }
         self.reach(CrashPoint::AfterOpenRun);
         Ok(())
+    }
+
+    /// 12.3: neither the store nor a head knows a run of the key. This attempt has the lease, so that nobody folds the key
+    /// from now on.
+    fn demand_above_watermark(&self) -> Result<()> {
+        if self.want != Want::Continue {
+            return Ok(());
+        }
+        match self.boundary.folded(&self.plan, None)? {
+            Some(watermark) => Err(compact::refuse(&self.plan, &watermark)),
+            None => Ok(()),
+        }
     }
 
     fn propose(&self, outputs: Vec<OutputSlot>) -> Result<RunProposal> {

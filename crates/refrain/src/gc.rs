@@ -99,7 +99,7 @@ impl Boundary {
     }
 
     /// Copies of inputs are needed while the attempt that made them works, and while an unpublished run reads them.
-    fn collect_pins(&self, dry_run: bool, collected: &mut Collected) {
+    pub(crate) fn collect_pins(&self, dry_run: bool, collected: &mut Collected) {
         let directory = self.home.state().join(PINS);
         let Ok(entries) = fs::read_dir(&directory) else { return };
         // The directory is listed first: whoever made a copy that is in the list is known to the store by now.

@@ -38,6 +38,7 @@ pub mod attempt;
 pub mod boundary;
 mod clock;
 pub mod command;
+pub mod compact;
 mod conclude;
 pub mod config;
 mod driver;

@@ -4,6 +4,7 @@
 //! neither a lease nor a write.
 
 use crate::boundary::{Boundary, Options, Repeat};
+use crate::compact;
 use crate::lineage::Lineages;
 use crate::plan::{Plan, PlannedSource};
 use crate::report::{Conclusion, Report, exit_code};
@@ -31,6 +32,9 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     let published = head.and_then(|head| head.publication_of(&plan.key).cloned());
     let known = state.as_ref().and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default();
     let shown = published.as_ref().map(|publication| publication.run.generation).unwrap_or_default();
+    let folded = boundary.folded(plan, state.as_ref())?;
+    // What the store forgot on purpose is no news to it.
+    let known = if folded.is_some() { shown } else { known };
     let current = known.max(shown);
     if options.adopt
         && let Some((theirs, line)) = others(boundary, plan)?
@@ -39,6 +43,9 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     }
     if options.repeat == Repeat::Always {
         return Ok(Peek::Go { want: rerun(current), notes: Vec::new() });
+    }
+    if let Some(watermark) = folded.filter(|_| published.is_none()) {
+        return Err(compact::refuse(plan, &watermark)); // 12.3
     }
     let Some(publication) = published.filter(|_| shown == current && known == shown) else {
         return Ok(continue_or_reopen(plan, state.as_ref().and_then(|state| state.run.as_ref()), shown));

@@ -4,7 +4,7 @@ use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
-use crate::peek::{find_published, made_from_now};
+use crate::peek::made_from_now;
 use crate::plan::{Plan, PlannedOutput};
 use crate::process::channel;
 use crate::report::Conclusion;
@@ -23,7 +23,9 @@ impl Boundary {
     pub fn rollback(&self, key: &Key, to: Option<Generation>) -> Result<Conclusion> {
         let plan = self.bare_plan(key)?;
         let state = self.store.key(key)?;
-        let Some(published) = find_published(self, &plan, state.as_ref())? else {
+        // The outputs of a key that is compacted are those that are declared.
+        let declared = self.home.config.declared(&key.task).map(|task| (task, &plan.partition));
+        let Some(published) = self.published_now(key, declared)? else {
             return Err(Error::invalid(format!("`{key}` is not published, so there is no earlier version"))
                 .hint(format!("refrain log {} shows its attempts", key.task)));
         };

@@ -1,6 +1,7 @@
 //! What a `run` would do now, and why: looks at everything, changes nothing.
 
 use crate::boundary::Boundary;
+use crate::compact;
 use crate::conclude::describe;
 use crate::holder::life_of;
 use crate::lineage::{Lineages, StaleInput};
@@ -170,7 +171,14 @@ impl Boundary {
                 "generation {} stands at the sink, and this store does not know of it",
                 published.run.generation
             )),
-            (None, None) => why.because.push("it was never published".to_owned()),
+            (None, None) => match self.folded(plan, state)? {
+                Some(watermark) => {
+                    why.would = Would::Refuse;
+                    why.because.push(compact::refuse(plan, &watermark).message);
+                    why.next = Some(format!("refrain run {}{} --rerun", plan.key.task, partition_flag(plan)));
+                }
+                None => why.because.push("it was never published".to_owned()),
+            },
         }
         let ending = state.and_then(|state| state.last_attempt.as_ref()).and_then(|attempt| attempt.ending.as_ref());
         if let Some(message) = ending.and_then(|ending| ending.message.as_ref()) {
