@@ -386,6 +386,12 @@ pub(crate) struct LogArgs {
     /// At most so many
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
+    /// A paragraph for each, wherever it is printed to; on a terminal that is the default
+    #[arg(long, conflicts_with_all = ["list", "json"])]
+    pub(crate) story: bool,
+    /// One line for each, on a terminal too; elsewhere that is the default
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) list: bool,
     /// As JSON Lines
     #[arg(long)]
     pub(crate) json: bool,

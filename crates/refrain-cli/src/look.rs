@@ -8,6 +8,7 @@ mod printed;
 pub(crate) mod show;
 mod state;
 pub(crate) mod status;
+mod story;
 
 use crate::args::{JsonArgs, PathArgs, WhyArgs};
 use crate::context::Context;

@@ -137,7 +137,7 @@ fn held(driver: &Driver<'_>) -> Error {
 pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
     let place = serde_json::from_str::<ProcessIdentity>(&lease.process).map_or_else(
         |_| "an unknown process".to_owned(),
-        |process| format!("pid {} on {}", process.pid, process.hostname),
+        |process| process.to_string(),
     );
     let filter =
         AttemptFilter { id_prefix: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };

@@ -57,6 +57,7 @@ mod plan;
 pub mod process;
 pub mod recover;
 pub mod report;
+pub mod retell;
 mod retry;
 mod rollback;
 pub mod row_id;

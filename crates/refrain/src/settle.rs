@@ -10,6 +10,9 @@ use refrain_core::{
 use refrain_input::owner_of;
 use std::collections::BTreeSet;
 
+/// How the message of an attempt begins whose end another one found out.
+pub(crate) const WITHOUT_A_WORD: &str = "it ended without a word";
+
 /// Records how earlier attempts of the key ended. That an attempt published is final at sight; that it did not is
 /// final only when this attempt's claims stand at every slot (5.12), and is left to the next one otherwise.
 pub(crate) fn predecessors(driver: &mut Driver<'_>, holder: &Holder) {
@@ -68,7 +71,7 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
         exit_code: code,
         error_kind: None,
         retry: Some(Retry::of(outcome, None, None, None)),
-        message: Some(format!("it ended without a word; settled by attempt {}", driver.id)),
+        message: Some(format!("{WITHOUT_A_WORD}; settled by attempt {}", driver.id)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `refrain log`
 
+use super::screen::Screen;
+use super::story::story;
 use super::{print, table};
 use crate::args::LogArgs;
 use crate::context::Context;
@@ -40,6 +42,10 @@ pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
     if attempts.is_empty() {
         output::data("no attempts yet");
         return Ok(());
+    }
+    let screen = Screen::of_stdout();
+    if args.story || screen.terminal && !args.list {
+        return story(&boundary, &attempts, context.now(), screen);
     }
     let mut table =
         table(&["STARTED", "TASK", "PARTITION", "VERSION", "ATTEMPT", "TOKEN", "OUTCOME", "EXIT", "MESSAGE"]);

@@ -64,7 +64,7 @@ fn attempt(record: &AttemptRecord) {
     line("token", &record.token.to_string());
     line("started", &format!("{:.3}", record.started_at));
     if let Ok(process) = serde_json::from_str::<ProcessIdentity>(&record.process) {
-        line("process", &format!("pid {} on {}", process.pid, process.hostname));
+        line("by", &process.to_string());
     }
     match &record.ending {
         None => line("outcome", "not ended, or not known (refrain recover settles it)"),

@@ -3,6 +3,7 @@
 //! A pid alone means nothing: it is reused, after a restart or in a container with certainty. A host name alone means nothing either:
 //! two machines may share it. So a process is named by boot, pid namespace, pid and start time together.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -31,6 +32,10 @@ pub struct ProcessIdentity {
     pub pid: i32,
     /// Start of the process in clock ticks after boot.
     pub start_ticks: u64,
+    /// Who started it: the user's name, or `uid N` where the host's own list of users does not know it. Records of
+    /// earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
 /// What can be said about a process from here.
@@ -65,7 +70,16 @@ impl ProcessIdentity {
             pid_namespace: here.pid_namespace,
             pid,
             start_ticks: procfs::stat(pid)?.start_ticks,
+            user: Some(user()),
         })
+    }
+}
+
+impl fmt::Display for ProcessIdentity {
+    /// As in `pid 4711 on etl-1, user root`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pid {} on {}", self.pid, self.hostname)?;
+        self.user.as_ref().map_or(Ok(()), |user| write!(f, ", user {user}"))
     }
 }
 
@@ -127,6 +141,18 @@ fn liveness_in_this_boot(pid: i32, start_ticks: u64) -> Liveness {
             _ => Liveness::Unknowable,
         },
     }
+}
+
+/// The name of the real user. Only the host's own list is read: asking a directory service could take seconds.
+fn user() -> String {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = list.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number == uid && !name.is_empty()).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("uid {uid}"))
 }
 
 fn machine_id() -> Option<String> {

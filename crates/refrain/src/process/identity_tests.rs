@@ -23,6 +23,7 @@ fn holder_before_restart() -> ProcessIdentity {
         // Ours: alive, whatever the answer about the holder is.
         pid: i32::try_from(std::process::id()).unwrap(),
         start_ticks: 1,
+        user: None,
     }
 }
 
