@@ -35,6 +35,10 @@ crash_points! {
     AfterClaim = "after-claim",
     /// About to open the run (5.4).
     BeforeOpenRun = "before-open-run",
+    /// About to keep what an input is now.
+    BeforeKeep = "before-keep",
+    /// It is copied, or listed, and not yet where attempts find it.
+    AfterKeep = "after-keep",
     /// The inputs are pinned, the run not recorded.
     AfterPin = "after-pin",
     /// The run is recorded.

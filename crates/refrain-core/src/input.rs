@@ -12,18 +12,41 @@ pub struct PinRequest {
     pub location: String,
     /// The attempt that pins it, for its run.
     pub owner: AttemptId,
-    /// Whether to keep a copy, or only to verify that nothing changed.
+    /// How it is held still.
     pub mode: PinMode,
 }
 
 /// How an input is held still.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PinMode {
-    /// The content is copied and the task reads the copy.
+    /// The task reads a read-only copy, which shares its blocks with the original where the filesystem can.
     #[default]
+    Auto,
+    /// The same, and every byte is copied.
     Copy,
+    /// The same, and blocks must be shared.
+    Reflink,
+    /// The task reads second names of the original files; content that changes between pin and seal refuses the
+    /// publication.
+    Link,
     /// The task reads the original; a change between pin and seal refuses the publication.
     Verify,
+}
+
+impl PinMode {
+    /// Every mode.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Copy, Self::Reflink, Self::Link, Self::Verify];
+
+    /// The mode's name in `refrain.toml`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Copy => "copy",
+            Self::Reflink => "reflink",
+            Self::Link => "link",
+            Self::Verify => "verify",
+        }
+    }
 }
 
 /// A kind of input.
@@ -31,8 +54,8 @@ pub trait Input: Send + Sync + Debug {
     /// The version as it is now, without keeping anything.
     fn version(&self, location: &str) -> Result<String>;
 
-    /// Records the version and, in [`PinMode::Copy`], keeps the content. A missing input is an error of kind
-    /// `invalid`.
+    /// Records the version and, unless the mode is [`PinMode::Verify`], keeps the content. A missing input is an error
+    /// of kind `invalid`.
     fn pin(&self, request: &PinRequest) -> Result<PinnedInput>;
 
     /// Where the task reads what was pinned: a path or URL. An error of kind `refused` when it is gone.

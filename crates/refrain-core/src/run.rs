@@ -42,7 +42,8 @@ pub struct PinnedInput {
     pub version: String,
     /// Size, in bytes.
     pub bytes: u64,
-    /// Where the pinned copy lies, relative to the home; nothing if the input is verified instead of copied.
+    /// What the attempt that pinned it keeps, below the state directory: a link to what attempts read, or the list of an
+    /// original that is only verified. Nothing for an input that is kept elsewhere.
     pub snapshot: Option<String>,
     /// What was published there, for an input that is a publication; nothing for a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]

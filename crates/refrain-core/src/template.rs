@@ -56,19 +56,29 @@ impl Template {
     ///
     /// Refuses a value that is empty, has a `/`, `..` or a control character, or makes a path component `.` or `..`.
     pub fn render(&self, partition: &Partition, params: &BTreeMap<String, String>) -> Result<String> {
+        self.render_with(partition, params, &str::to_owned)
+    }
+
+    /// The same, with values written as the language of the location asks for: in a pattern, a value stands for itself.
+    pub fn render_with(
+        &self,
+        partition: &Partition,
+        params: &BTreeMap<String, String>,
+        quote: &dyn Fn(&str) -> String,
+    ) -> Result<String> {
         let mut rendered = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Literal(literal) => rendered.push_str(literal),
-                Piece::Date => rendered.push_str(&self.dated(partition)?.key),
-                Piece::DateFormat(format) => rendered.push_str(&self.date_text(format, partition)?),
+                Piece::Date => rendered.push_str(&quote(&self.dated(partition)?.key)),
+                Piece::DateFormat(format) => rendered.push_str(&quote(&self.date_text(format, partition)?)),
                 Piece::Partition if partition.key.is_empty() => {
                     return Err(self.unfit("`{partition}` has no value: the task has no partitions"));
                 }
-                Piece::Partition => rendered.push_str(self.harmless("partition", &partition.key)?),
+                Piece::Partition => rendered.push_str(&quote(self.harmless("partition", &partition.key)?)),
                 Piece::Param(name) => {
                     let value = params.get(name).ok_or_else(|| self.missing_param(name, params))?;
-                    rendered.push_str(self.harmless(&format!("param.{name}"), value)?);
+                    rendered.push_str(&quote(self.harmless(&format!("param.{name}"), value)?));
                 }
             }
         }

@@ -2,14 +2,32 @@
 //!
 //! A run records the version of each declared input before its first attempt, and every attempt of the run
 //! reads exactly that: a retry never sees newer input than the attempt before it. [`LocalInput`] does so for
-//! files and directories. The path of an input through this crate: [`LocalInput`] copies it (`copy`),
-//! digests the copy (`digest`), and hands the copy to the task.
+//! files, directories and patterns.
+//!
+//! The path of an input through this crate: its location (`location`, `pattern`) is listed (`listing`), files that did
+//! not change are known by their stats (`seen`, `moment`) and the others are read (`content`), what there is becomes a
+//! read-only view (`views`) or a list of what to compare with (`record`), and at the seal the differences are named
+//! (`changes`). [`Reach`] tells before anything is pinned whether an input can meet an output.
 
-mod copy;
+mod changes;
+mod content;
+mod cores;
 mod digest;
+mod listing;
 mod local;
+mod location;
+mod moment;
+mod pattern;
+mod place;
+mod reach;
 mod read_only;
+mod record;
+mod seen;
+mod stat;
+mod views;
 
-pub use digest::{digest_path, stat_digest};
+pub use digest::{Digest, digest_path, stat_digest};
 pub use local::{LocalInput, PINS, owner_of};
+pub use location::escape;
+pub use reach::Reach;
 pub use read_only::make_read_only;

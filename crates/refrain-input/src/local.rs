@@ -1,195 +1,432 @@
-//! Files and directories as inputs.
+//! Files, directories and patterns as inputs.
 
-use crate::copy::copy_path;
-use crate::digest::digest_path;
-use refrain_core::{AttemptId, Error, Input, PinMode, PinRequest, PinnedInput, Result};
+use crate::changes::Changes;
+use crate::content::Share;
+use crate::listing::{Listing, Node, changing};
+use crate::location::Location;
+use crate::moment::Moment;
+use crate::place;
+use crate::record;
+use crate::seen::{Seen, wait_until_settled};
+use crate::views::{self, HOLD, View, Views, Wanted, Way};
+use refrain_core::{
+    AttemptId, CrashPoint, CrashProbe, Error, ErrorKind, Input, PinMode, PinRequest, PinnedInput, Result,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The directory of the copies, in the state directory; one directory per attempt that made some.
+/// The directory of what attempts pinned, in the state directory: one directory per attempt that pinned something.
 pub const PINS: &str = "pins";
+/// The list of an input that is only verified, within the directory of one input.
+const LIST: &str = "list";
+/// A view that is being made, at the same place.
+const MAKING: &str = "making";
+/// From this size on, waiting for a copy to be clearly older is cheaper than reading it again.
+const MUCH_BYTES: u64 = 4 << 20;
 
-/// The attempt whose copy a run reads; nothing for an input that is not copied.
+/// The attempt that pinned what a run reads; nothing for an input that is kept elsewhere.
 pub fn owner_of(pin: &PinnedInput) -> Option<AttemptId> {
     let mut parts = Path::new(pin.snapshot.as_deref()?).iter();
     parts.next().filter(|first| *first == PINS)?;
     parts.next()?.to_str()?.parse().ok()
 }
 
-/// Pins files and directories below a state directory.
+/// Pins files, directories and patterns below a state directory.
 ///
 /// # Crash safety
-/// Copies are not synced: after a power cut a copy may be torn. [`Input::open`] digests a copy before it hands
-/// it out, so that a torn copy is refused and never read.
-#[derive(Debug)]
+/// Nothing is synced: after a power cut a view may be torn, or its hold gone. [`Input::open`] compares a view with the
+/// recorded digest before it hands it out, so that a torn one is made again from an unchanged original, or refused, and
+/// never read. A death while a view is made leaves a directory of the attempt, which goes with the attempt.
 pub struct LocalInput {
     state: PathBuf,
+    views: Views,
+    probe: Arc<dyn CrashProbe>,
+    /// What was there when this process looked last, by name and version of the input.
+    looks: Mutex<BTreeMap<(String, String, String), Look>>,
+}
+
+struct Look {
+    listing: Listing,
+    /// Nothing ran since.
+    fresh: bool,
+}
+
+impl std::fmt::Debug for LocalInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalInput").field("state", &self.state).finish_non_exhaustive()
+    }
 }
 
 impl LocalInput {
-    /// Keeps copies in `<state>/pins`.
-    pub fn new(state: impl Into<PathBuf>) -> Self {
-        Self { state: state.into() }
+    /// Keeps pins, views and what it knows of files in a state directory.
+    pub fn new(state: impl Into<PathBuf>, probe: Arc<dyn CrashProbe>) -> Self {
+        let state = state.into();
+        Self { views: Views::new(&state), state, probe, looks: Mutex::default() }
+    }
+
+    /// The places outside of the location's own directory that links of the input lead to.
+    ///
+    /// # Errors
+    /// As [`Input::version`].
+    pub fn followed(&self, location: &str) -> Result<Vec<PathBuf>> {
+        Ok(Listing::take(&Location::parse(location)?)?.followed)
+    }
+
+    /// Removes the views that only the given attempts need, or nobody. Returns their places.
+    pub fn sweep(&self, released: &BTreeSet<AttemptId>, dry_run: bool) -> Result<Vec<PathBuf>> {
+        let released = released.iter().map(|owner| self.directory_of(*owner)).collect();
+        self.views.sweep(&released, false, dry_run)
     }
 
     fn directory_of(&self, owner: AttemptId) -> PathBuf {
         self.state.join(PINS).join(owner.to_string())
     }
+
+    /// What is at a location now, with all contents known.
+    fn read(&self, location: &Location) -> Result<Listing> {
+        let mut listing = take_settled(location)?;
+        let mut seen = Seen::of(&self.state, root_of(&listing));
+        seen.recall(&mut listing);
+        seen.complete(&mut listing)?;
+        seen.save();
+        Ok(listing)
+    }
+
+    /// Makes or finds the view of what is at a location.
+    fn view(&self, location: &Location, mode: PinMode, holder: &Path, must_be: Option<&str>) -> Result<(View, String)> {
+        let way = match mode {
+            PinMode::Auto | PinMode::Verify => Way::Copy(Share::Try),
+            PinMode::Copy => Way::Copy(Share::Never),
+            PinMode::Reflink => Way::Copy(Share::Must),
+            PinMode::Link => Way::Link,
+        };
+        place::make_private(holder).map_err(|error| Error::io(format!("cannot make `{}`", holder.display()), error))?;
+        let base = base_of(location);
+        let mut listing = take_settled(location)?;
+        let mut seen = Seen::of(&self.state, root_of(&listing));
+        seen.recall(&mut listing);
+        if let (Some(version), Some(name)) = (listing.version(), views::name_of(&listing, &base, way)) {
+            let is_intact = |content: &Path| self.intact(content, &version);
+            let wanted = Wanted { name, base: &base, holder, is_intact: &is_intact };
+            if let Some(view) = self.views.find(&wanted)? {
+                return Ok((view, version));
+            }
+        }
+        let made = holder.join(MAKING);
+        let put = self.make(location, listing, seen, way, &base, holder, must_be);
+        if put.is_err() {
+            // Best effort: it goes with the attempt at the latest.
+            drop(place::remove(&made));
+        }
+        put
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the second half of `view`")]
+    fn make(
+        &self,
+        location: &Location,
+        mut listing: Listing,
+        mut seen: Seen,
+        way: Way,
+        base: &OsStr,
+        holder: &Path,
+        must_be: Option<&str>,
+    ) -> Result<(View, String)> {
+        let made = holder.join(MAKING);
+        place::remove(&made).map_err(|error| Error::io(format!("cannot remove `{}`", made.display()), error))?;
+        self.probe.reach(CrashPoint::BeforeKeep);
+        let written = views::make(&mut listing, base, way, &made)?;
+        self.probe.reach(CrashPoint::AfterKeep);
+        let mut now = Listing::take(location)?;
+        if way == Way::Link {
+            // A second name changes a file's ctime.
+            for ((stat, _), (was, _)) in now.files_mut().zip(listing.files_mut()) {
+                was.changed_ns = stat.changed_ns;
+            }
+        }
+        if !now.is_unchanged_from(&listing) {
+            return Err(moved(&listing, &now));
+        }
+        if way == Way::Link {
+            listing = now;
+            seen.complete(&mut listing)?;
+        } else {
+            let moment = Moment::now();
+            let read: Vec<_> = listing.files().filter_map(|(_, stat, digest)| Some((*stat, digest?))).collect();
+            read.iter().for_each(|(stat, digest)| seen.learn(stat, *digest, moment));
+        }
+        seen.save();
+        let (Some(version), Some(name)) = (listing.version(), views::name_of(&listing, base, way)) else {
+            return Err(changing(&listing.root));
+        };
+        if must_be.is_some_and(|must_be| must_be != version) {
+            return Err(changing(&listing.root));
+        }
+        views::describe(&listing, &made)?;
+        if listing.bytes() >= MUCH_BYTES {
+            wait_until_settled(written.iter().map(|(stat, _)| stat));
+        }
+        let moment = Moment::now();
+        let is_intact = |content: &Path| {
+            let mut view = Listing::take(&Location::Path(content.to_owned()))?;
+            let mut seen = Seen::of(&self.state, root_of(&view));
+            seen.adopt(&written, moment);
+            seen.recall(&mut view);
+            seen.complete(&mut view)?;
+            seen.save();
+            Ok(Some(view).filter(|view| view.version().as_deref() == Some(&version)))
+        };
+        let wanted = Wanted { name, base, holder, is_intact: &is_intact };
+        Ok((self.views.put(&made, &wanted)?, version))
+    }
+
+    /// The listing of a view, if it is of this version.
+    fn intact(&self, content: &Path, version: &str) -> Result<Option<Listing>> {
+        match self.read(&Location::Path(content.to_owned())) {
+            Ok(listing) => Ok(Some(listing).filter(|listing| listing.version().as_deref() == Some(version))),
+            Err(error) if is_change(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remember(&self, pin: &PinnedInput, listing: Listing, fresh: bool) {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner).insert(key_of(pin), Look { listing, fresh });
+    }
+
+    /// Whether this process has just looked.
+    fn take_fresh(&self, pin: &PinnedInput) -> bool {
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.get_mut(&key_of(pin)).is_some_and(|look| std::mem::take(&mut look.fresh))
+    }
+
+    /// Makes a view again whose content is gone, from an original that still is what was pinned.
+    fn view_again(&self, pin: &PinnedInput, holder: &Path) -> Result<Option<View>> {
+        let location = Location::parse(&pin.location)?;
+        match self.read(&location) {
+            Ok(now) if now.version().as_deref() == Some(&pin.version) => {}
+            Ok(_) => return Ok(None),
+            Err(error) if is_change(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match self.view(&location, PinMode::Auto, holder, Some(&pin.version)) {
+            Ok((view, _)) => Ok(Some(view)),
+            Err(error) if is_change(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_view(&self, pin: &PinnedInput, hold: &Path) -> Result<PathBuf> {
+        let content = fs::read_link(hold).ok().and_then(|target| self.content_of(&target));
+        if let Some(content) = &content {
+            if self.take_fresh(pin) {
+                return Ok(content.clone());
+            }
+            if let Some(listing) = self.intact(content, &pin.version)? {
+                self.remember(pin, listing, false);
+                return Ok(content.clone());
+            }
+        }
+        // Said of the damaged view, before another takes its hold.
+        let what = content.and_then(|content| self.damage(&content, pin));
+        let holder = hold.parent().unwrap_or(hold);
+        match self.view_again(pin, holder)? {
+            Some(View { content, listing }) => {
+                self.remember(pin, listing, false);
+                Ok(content)
+            }
+            None => Err(gone(pin, "the copy that was kept", what)),
+        }
+    }
+
+    /// Where a hold leads, below this state directory wherever that is mounted.
+    fn content_of(&self, target: &Path) -> Option<PathBuf> {
+        let below: PathBuf = target.iter().skip_while(|part| *part == "..").collect();
+        (!below.as_os_str().is_empty()).then(|| self.state.join(below))
+    }
+
+    fn damage(&self, content: &Path, pin: &PinnedInput) -> Option<String> {
+        let before = record::read(&views::list_of(content)?)?;
+        let after = self.read(&Location::Path(content.to_owned())).ok()?;
+        said(&Changes::between(&before, &after), pin)
+    }
+
+    fn open_original(&self, pin: &PinnedInput, list: &Path) -> Result<PathBuf> {
+        let location = Location::parse(&pin.location)?;
+        let readable = match &location {
+            Location::Path(path) => path.clone(),
+            Location::Pattern(pattern) => pattern.prefix.clone(),
+        };
+        if self.take_fresh(pin) {
+            return Ok(readable);
+        }
+        match self.read(&location) {
+            Ok(now) if now.version().as_deref() == Some(&pin.version) => {
+                self.remember(pin, now, false);
+                Ok(readable)
+            }
+            Ok(now) => {
+                let before = record::read(list).filter(|list| list.version().as_deref() == Some(&pin.version));
+                let what = before.and_then(|before| said(&Changes::between(&before, &now), pin));
+                Err(gone(pin, "the original", what))
+            }
+            Err(error) if is_change(&error) => Err(gone(pin, "the original", Some(error.message))),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl Input for LocalInput {
     fn version(&self, location: &str) -> Result<String> {
-        Ok(digest_path(Path::new(location))?.digest)
+        let listing = self.read(&Location::parse(location)?)?;
+        listing.version().ok_or_else(|| changing(&listing.root))
     }
 
     fn pin(&self, request: &PinRequest) -> Result<PinnedInput> {
-        let source = Path::new(&request.location);
-        let (read, snapshot) = match request.mode {
-            PinMode::Verify => (source.to_owned(), None),
-            PinMode::Copy => {
-                let name = source.file_name().unwrap_or_else(|| "input".as_ref());
-                let directory = self.directory_of(request.owner).join(&request.name);
-                let copy = directory.join(name);
-                if !source.exists() {
-                    return Err(Error::invalid(format!("the input `{}` does not exist", source.display())));
-                }
-                fs::create_dir_all(&directory)
-                    .map_err(|error| Error::io(format!("cannot make `{}`", directory.display()), error))?;
-                copy_path(source, &copy)?;
-                let relative = copy.strip_prefix(&self.state).unwrap_or(&copy).to_string_lossy().into_owned();
-                (copy, Some(relative))
-            }
+        let location = Location::parse(&request.location)?;
+        let holder = self.directory_of(request.owner).join(&request.name);
+        let (listing, version, kept) = if request.mode == PinMode::Verify {
+            let listing = self.read(&location)?;
+            let version = listing.version().ok_or_else(|| changing(&listing.root))?;
+            place::make_private(&holder)
+                .map_err(|error| Error::io(format!("cannot make `{}`", holder.display()), error))?;
+            self.probe.reach(CrashPoint::BeforeKeep);
+            record::write(&listing, &holder.join(LIST))?;
+            self.probe.reach(CrashPoint::AfterKeep);
+            (listing, version, LIST)
+        } else {
+            let (view, version) = self.view(&location, request.mode, &holder, None)?;
+            (view.listing, version, HOLD)
         };
-        let digest = digest_path(&read)?;
-        Ok(PinnedInput {
+        let kept = holder.join(kept);
+        let snapshot = kept.strip_prefix(&self.state).unwrap_or(&kept).to_string_lossy().into_owned();
+        let pin = PinnedInput {
             name: request.name.clone(),
             location: request.location.clone(),
-            version: digest.digest,
-            bytes: digest.bytes,
-            snapshot,
+            version,
+            bytes: listing.bytes(),
+            snapshot: Some(snapshot),
             lineage: None,
-        })
+        };
+        self.remember(&pin, listing, true);
+        Ok(pin)
     }
 
     fn open(&self, pin: &PinnedInput) -> Result<String> {
-        let path = match &pin.snapshot {
-            Some(snapshot) => self.state.join(snapshot),
-            None => PathBuf::from(&pin.location),
+        let kept = pin.snapshot.as_deref().map(|snapshot| self.state.join(snapshot)).unwrap_or_default();
+        let path = if kept.file_name() == Some(OsStr::new(LIST)) {
+            self.open_original(pin, &kept)?
+        } else {
+            self.open_view(pin, &kept)?
         };
-        let stands = has_version(&path, pin)? || (pin.snapshot.is_some() && copied_again(&path, pin)?);
-        if !stands {
-            return Err(Error::refused(format!(
-                "the pinned version of the input `{}` ({}) is gone: {} is not what the run started with",
-                pin.name,
-                pin.location,
-                if pin.snapshot.is_some() { "the copy that was kept" } else { "the original" },
-            ))
-            .hint("repeat the command with `--rerun`: it opens a new run that pins the input as it is now"));
-        }
         path.into_os_string().into_string().map_err(|path| {
             Error::invalid(format!("the input path `{}` is not valid UTF-8", Path::new(&path).display()))
         })
     }
 
     fn verify(&self, pin: &PinnedInput) -> Result<()> {
-        if pin.snapshot.is_some() {
-            return Ok(());
-        }
-        let now = digest_path(Path::new(&pin.location)).map(|digest| digest.digest);
-        if now.is_ok_and(|version| version == pin.version) {
-            return Ok(());
-        }
-        Err(Error::guard(format!("the input `{}` ({}) changed while the task ran", pin.name, pin.location))
-            .hint("repeat the command with `--rerun`, or pin a copy of the input instead of verifying it"))
+        let look = self.looks.lock().unwrap_or_else(PoisonError::into_inner).remove(&key_of(pin));
+        let Some(look) = look else { return Ok(()) };
+        let kept = pin.snapshot.as_deref().map(|snapshot| self.state.join(snapshot)).unwrap_or_default();
+        let is_view = kept.file_name() != Some(OsStr::new(LIST));
+        let location =
+            if is_view { Location::Path(look.listing.root.clone()) } else { Location::parse(&pin.location)? };
+        let what = match self.read(&location) {
+            Ok(now) => {
+                let changes = Changes::while_reading(&look.listing, &now);
+                if changes.is_none() {
+                    return Ok(());
+                }
+                said(&changes, pin)
+            }
+            Err(error) if is_change(&error) => Some(error.message),
+            Err(error) => return Err(error),
+        };
+        let what = what.map(|what| format!(": {what}")).unwrap_or_default();
+        let error = if is_view {
+            let message = format!(
+                "what the command read as the input `{}` ({}) changed while it ran{what}",
+                pin.name, pin.location
+            );
+            Error::guard(message).hint("let the command only read `$REFRAIN_IN_…`; repeating the call reads the input as it was pinned, if the original still is")
+        } else {
+            Error::guard(format!("the input `{}` ({}) changed while the task ran{what}", pin.name, pin.location))
+                .hint("repeat the command with `--rerun`, or pin a copy of the input instead of verifying it")
+        };
+        Err(error)
     }
 
     fn release(&self, owner: AttemptId) -> Result<()> {
         let directory = self.directory_of(owner);
-        match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != NotFound => {
-                Err(Error::io(format!("cannot remove `{}`", directory.display()), error))
-            }
-            _ => Ok(()),
+        place::remove(&directory)
+            .map_err(|error| Error::io(format!("cannot remove `{}`", directory.display()), error))?;
+        self.views.sweep(&BTreeSet::new(), true, false).map(drop)
+    }
+}
+
+/// Lists a location. If something was written to in the last moment, waits that moment and looks again: from then on a
+/// change shows.
+fn take_settled(location: &Location) -> Result<Listing> {
+    let listing = Listing::take(location)?;
+    if wait_until_settled(listing.files().map(|(_, stat, _)| stat)) { Listing::take(location) } else { Ok(listing) }
+}
+
+/// Where what is known of the files of a listing is kept together.
+fn root_of(listing: &Listing) -> &Path {
+    if listing.is_file { listing.root.parent().unwrap_or(&listing.root) } else { &listing.root }
+}
+
+/// The name under which the command finds the input.
+fn base_of(location: &Location) -> OsString {
+    let path = match location {
+        Location::Path(path) => path,
+        Location::Pattern(pattern) => &pattern.prefix,
+    };
+    path.file_name().map_or_else(|| "input".into(), OsStr::to_owned)
+}
+
+/// An input that is not what it was, as opposed to one that cannot be looked at.
+fn is_change(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unavailable)
+}
+
+/// The first file that is not what was listed.
+fn moved(before: &Listing, after: &Listing) -> Error {
+    let differs = |index: &usize| {
+        let (one, other) = (before.entries.get(*index), after.entries.get(*index));
+        match (one, other) {
+            (Some(one), Some(other)) => match (&one.node, &other.node) {
+                (Node::File { stat: was, .. }, Node::File { stat: is, .. }) => one.path != other.path || was != is,
+                _ => one != other,
+            },
+            _ => true,
         }
-    }
+    };
+    let index = (0..before.entries.len().max(after.entries.len())).find(differs).unwrap_or_default();
+    let place = before.entries.get(index).map(|entry| before.place(entry));
+    let place = place.or_else(|| after.entries.get(index).map(|entry| after.place(entry)));
+    changing(&place.unwrap_or_else(|| before.root.clone()))
 }
 
-fn has_version(path: &Path, pin: &PinnedInput) -> Result<bool> {
-    match digest_path(path) {
-        Ok(digest) => Ok(digest.digest == pin.version),
-        Err(error) if error.kind == refrain_core::ErrorKind::Invalid => Ok(false),
-        Err(error) => Err(error),
-    }
+fn said(changes: &Changes, pin: &PinnedInput) -> Option<String> {
+    let base = Path::new(&pin.location).file_name().unwrap_or_default();
+    (!changes.is_none()).then(|| changes.describe(Path::new(base)))
 }
 
-/// A copy that a power cut tore is made again from the original, if that still is what was pinned.
-fn copied_again(copy: &Path, pin: &PinnedInput) -> Result<bool> {
-    let original = Path::new(&pin.location);
-    if !has_version(original, pin)? {
-        return Ok(false);
-    }
-    let failed = |error| Error::io(format!("cannot make the copy `{}` again", copy.display()), error);
-    match fs::symlink_metadata(copy) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(copy).map_err(failed)?,
-        Ok(_) => fs::remove_file(copy).map_err(failed)?,
-        Err(error) if error.kind() == NotFound => {}
-        Err(error) => return Err(failed(error)),
-    }
-    copy.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-    copy_path(original, copy)?;
-    has_version(copy, pin)
+fn gone(pin: &PinnedInput, which: &str, what: Option<String>) -> Error {
+    let what = what.map(|what| format!(" ({what})")).unwrap_or_default();
+    Error::refused(format!(
+        "the pinned version of the input `{}` ({}) is gone: {which} is not what the run started with{what}",
+        pin.name, pin.location
+    ))
+    .hint("repeat the command with `--rerun`: it opens a new run that pins the input as it is now")
+}
+
+fn key_of(pin: &PinnedInput) -> (String, String, String) {
+    (pin.name.clone(), pin.location.clone(), pin.version.clone())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(name: &str, source: &Path, mode: PinMode) -> PinRequest {
-        let location = source.to_str().unwrap().to_owned();
-        PinRequest { name: name.to_owned(), location, owner: AttemptId::from_uuid(uuid::Uuid::from_u128(7)), mode }
-    }
-
-    #[test]
-    fn ledg_10_a_retry_reads_the_pinned_copy_and_not_newer_input() {
-        let root = tempfile::tempdir().unwrap();
-        let source = root.path().join("day.csv");
-        fs::write(&source, "first").unwrap();
-        let input = LocalInput::new(root.path().join("state"));
-        let pin = input.pin(&request("day", &source, PinMode::Copy)).unwrap();
-        fs::write(&source, "second").unwrap();
-        assert_eq!(fs::read_to_string(input.open(&pin).unwrap()).unwrap(), "first");
-        assert_ne!(input.version(&pin.location).unwrap(), pin.version);
-    }
-
-    #[test]
-    fn a_torn_copy_is_refused_and_names_the_way_out() {
-        let root = tempfile::tempdir().unwrap();
-        let source = root.path().join("tree");
-        fs::create_dir_all(source.join("a")).unwrap();
-        fs::write(source.join("a/x"), "1").unwrap();
-        let input = LocalInput::new(root.path().join("state"));
-        let pin = input.pin(&request("tree", &source, PinMode::Copy)).unwrap();
-        let copy = PathBuf::from(input.open(&pin).unwrap());
-        fs::remove_file(copy.join("a/x")).unwrap();
-        assert_eq!(PathBuf::from(input.open(&pin).unwrap()), copy, "the original still is what was pinned");
-        assert_eq!(fs::read_to_string(copy.join("a/x")).unwrap(), "1");
-        fs::remove_file(copy.join("a/x")).unwrap();
-        fs::write(source.join("a/x"), "2").unwrap();
-        let error = input.open(&pin).unwrap_err();
-        assert_eq!(error.kind, refrain_core::ErrorKind::Refused);
-        assert!(error.hint.unwrap().contains("--rerun"));
-    }
-
-    #[test]
-    fn a_verified_input_that_changes_is_a_failed_guard() {
-        let root = tempfile::tempdir().unwrap();
-        let source = root.path().join("big");
-        fs::write(&source, "first").unwrap();
-        let input = LocalInput::new(root.path().join("state"));
-        let pin = input.pin(&request("big", &source, PinMode::Verify)).unwrap();
-        input.verify(&pin).unwrap();
-        fs::write(&source, "other").unwrap();
-        assert_eq!(input.verify(&pin).unwrap_err().kind, refrain_core::ErrorKind::Guard);
-    }
-}
+mod tests;

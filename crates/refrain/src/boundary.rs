@@ -106,7 +106,7 @@ impl Boundary {
     pub fn with(home: Home, outside: Outside) -> Result<Self> {
         let store = store::open(&home, &outside.clock)?;
         let sinks = Sinks::open(&home, &outside.probe)?;
-        let inputs = LocalInput::new(home.state());
+        let inputs = LocalInput::new(home.state(), Arc::clone(&outside.probe));
         let identity =
             ProcessIdentity::of_self().map_err(|error| Error::io("cannot read this process's identity", error))?;
         let process = serde_json::to_string(&identity).map_err(|error| {

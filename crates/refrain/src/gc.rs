@@ -7,7 +7,7 @@ use refrain_core::{
     Staleness, StoreIdentity, staleness,
 };
 use refrain_input::{PINS, owner_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
 
@@ -101,10 +101,14 @@ impl Boundary {
     /// Copies of inputs are needed while the attempt that made them works, and while an unpublished run reads them.
     pub(crate) fn collect_pins(&self, dry_run: bool, collected: &mut Collected) {
         let directory = self.home.state().join(PINS);
-        let Ok(entries) = fs::read_dir(&directory) else { return };
         // The directory is listed first: whoever made a copy that is in the list is known to the store by now.
-        let owners: Vec<AttemptId> =
-            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let owners: Vec<AttemptId> = fs::read_dir(&directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        let mut released = BTreeSet::new();
         for owner in owners {
             let place = directory.join(owner.to_string()).display().to_string();
             let removed = match self.needs_pins(owner) {
@@ -117,9 +121,16 @@ impl Boundary {
                 Err(error) => Err(error),
             };
             match removed {
-                Ok(()) => collected.pins.push(place),
+                Ok(()) => {
+                    released.insert(owner);
+                    collected.pins.push(place);
+                }
                 Err(error) => collected.keep(&place, error),
             }
+        }
+        match self.inputs.sweep(&released, dry_run) {
+            Ok(views) => collected.pins.extend(views.iter().map(|view| view.display().to_string())),
+            Err(error) => collected.keep("views of inputs", error),
         }
     }
 

@@ -130,7 +130,7 @@ impl fmt::Display for PublicationRef {
 impl InputSpec {
     /// A file or directory that each run keeps a copy of.
     pub fn path(name: &str, location: &str) -> Result<Self> {
-        let source = InputSource::Path { location: location.parse()?, mode: PinMode::Copy };
+        let source = InputSource::Path { location: location.parse()?, mode: PinMode::default() };
         Ok(Self { name: name.to_owned(), source })
     }
 }

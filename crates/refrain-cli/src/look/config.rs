@@ -101,8 +101,8 @@ fn input_value(input: &InputSpec) -> String {
         InputSource::Path { location, mode } => {
             let path = quoted(&without_password(location.as_str()));
             match mode {
-                PinMode::Copy => path,
-                PinMode::Verify => format!("{{ path = {path}, pin = \"verify\" }}"),
+                PinMode::Auto => path,
+                mode => format!("{{ path = {path}, pin = \"{}\" }}", mode.name()),
             }
         }
         InputSource::Publication(publication) => publication.to_string(),

@@ -3,7 +3,7 @@
 use super::expand::expand;
 use super::section::{Section, describe};
 use crate::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange, OutputSpec, Task};
-use refrain_core::{Calendar, Error, ErrorKind, Grain, Keep, PartitionScheme, PinMode, Result};
+use refrain_core::{Calendar, Error, ErrorKind, Grain, Keep, PartitionScheme, PinMode, Result, nearest};
 use std::path::Path;
 use toml::Value;
 
@@ -172,7 +172,7 @@ fn clock(section: &mut Section, partitions: &PartitionScheme) -> Result<CommandC
 
 fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) -> Result<InputSpec> {
     let (location, mode) = match value {
-        Value::String(text) => (text, PinMode::Copy),
+        Value::String(text) => (text, PinMode::default()),
         Value::Table(table) if table.contains_key("task") => {
             let source = super::publication::read(Section::new(&entry.path, table), reader)?;
             return Ok(InputSpec { name: entry.name.clone(), source });
@@ -181,13 +181,9 @@ fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) ->
             let mut section = Section::new(&entry.path, table);
             let path = section.text("path")?;
             let missing = missing(&section.name("path"));
-            let mode = match section.text("pin")?.as_deref() {
-                None | Some("copy") => PinMode::Copy,
-                Some("verify") => PinMode::Verify,
-                Some(other) => {
-                    let key = section.name("pin");
-                    return Err(Error::invalid(format!("`{key}` must be \"copy\" or \"verify\", not \"{other}\"")));
-                }
+            let mode = match section.text("pin")? {
+                None => PinMode::default(),
+                Some(name) => pin_mode(&section.name("pin"), &name)?,
             };
             section.done()?;
             (path.ok_or(missing)?, mode)
@@ -196,6 +192,17 @@ fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) ->
     };
     let location = expand(&entry.path, &location, lookup)?;
     Ok(InputSpec { name: entry.name.clone(), source: InputSource::Path { location: location.parse()?, mode } })
+}
+
+fn pin_mode(key: &str, name: &str) -> Result<PinMode> {
+    PinMode::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
+        let names = PinMode::ALL.map(PinMode::name);
+        let error = Error::invalid(format!("`{key}` must be one of \"{}\", not \"{name}\"", names.join("\", \"")));
+        match nearest(name, names) {
+            Some(known) => error.hint(format!("did you mean \"{known}\"?")),
+            None => error,
+        }
+    })
 }
 
 fn read_output(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<OutputSpec> {

@@ -1,0 +1,5 @@
+//! Placeholder to be filled.
+
+/// x
+#[derive(Debug)]
+pub struct Reach;
