@@ -44,6 +44,11 @@ pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
     for line in &why.because {
         output::data(&format!("  - {line}"));
     }
+    if why.would == Would::Run {
+        for place in &why.outputs {
+            output::data(&format!("  publishes: {place}"));
+        }
+    }
     if let Some(next) = &why.next {
         output::data(&format!("  next: {next}"));
     }

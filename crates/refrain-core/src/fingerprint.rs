@@ -285,6 +285,27 @@ pub struct Difference {
     pub new: Option<String>,
 }
 
+impl Difference {
+    /// As printed, with both values: parameter `late_after` changed: "15" -> "30". Digests are cut short.
+    pub fn with_values(&self) -> String {
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => format!("{self}: {} -> {}", shortened(old), shortened(new)),
+            (None, Some(value)) | (Some(value), None) => format!("{self}: {}", shortened(value)),
+            (None, None) => self.to_string(),
+        }
+    }
+}
+
+/// A digest within a value as people compare it: by its beginning.
+fn shortened(value: &str) -> String {
+    const KEPT: usize = "blake3:".len() + 12;
+    let bare = value.trim_matches('"');
+    match bare.get(..KEPT).filter(|start| start.starts_with("blake3:")) {
+        Some(start) => start.to_owned(),
+        None => value.to_owned(),
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part.split_once(':') {

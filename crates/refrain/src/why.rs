@@ -7,9 +7,11 @@ use crate::holder::life_of;
 use crate::lineage::{Lineages, StaleInput};
 use crate::peek::{changes, drift, everywhere, find_published, partition_flag};
 use crate::plan::{Plan, PlannedSource};
-use crate::process::Liveness;
+use crate::process::{Liveness, ProcessIdentity};
 use crate::task::{OnChange, Task};
-use refrain_core::{Condition, Error, Key, KeyState, Partition, Publication, Result};
+use refrain_core::{
+    AttemptFilter, AttemptId, Condition, Difference, Error, Key, KeyState, Partition, Publication, Result,
+};
 use serde::Serialize;
 
 /// What a run would do.
@@ -23,6 +25,8 @@ pub struct Why {
     pub would: Would,
     /// Whether something changed since the publication, so that `--if-changed` would run.
     pub changed: bool,
+    /// What changed, with its values before and now.
+    pub changes: Vec<Difference>,
     /// The reasons, one line each.
     pub because: Vec<String>,
     /// The next command, where one helps.
@@ -81,6 +85,7 @@ impl Boundary {
             partition: plan.key.partition.clone(),
             would: Would::Run,
             changed: false,
+            changes: Vec::new(),
             because: Vec::new(),
             next: None,
             outputs: plan.outputs.iter().map(|output| self.locate(&output.slot)).collect(),
@@ -115,8 +120,10 @@ impl Boundary {
     fn published(&self, plan: &Plan, publication: &Publication, declared: bool, why: &mut Why) -> Result<()> {
         let generation = publication.run.generation;
         why.because.push(format!(
-            "generation {generation} was published by attempt {} (sealed {:.0})",
-            publication.attempt, publication.sealed_at
+            "generation {generation} was published by attempt {} (sealed {:.0}{})",
+            publication.attempt,
+            publication.sealed_at,
+            who(self, publication.attempt)?.map(|who| format!(", {who}")).unwrap_or_default()
         ));
         if why.would == Would::Run {
             why.would = Would::Nothing;
@@ -137,7 +144,8 @@ impl Boundary {
             return Ok(());
         }
         why.changed = true;
-        why.because.extend(changes.iter().map(ToString::to_string));
+        why.because.extend(changes.iter().map(Difference::with_values));
+        why.changes = changes;
         let mut lineages = Lineages::new(self);
         let stale = lineages.stale(&plan.key, publication)?;
         why.because.extend(stale.iter().map(StaleInput::to_string));
@@ -231,6 +239,14 @@ impl Boundary {
         }
         Ok(())
     }
+}
+
+/// The process of an attempt, if the store remembers it.
+fn who(boundary: &Boundary, attempt: AttemptId) -> Result<Option<String>> {
+    let filter = AttemptFilter { id_prefix: Some(attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+    let record = boundary.store.attempts(&filter)?.into_iter().next();
+    let process = record.and_then(|record| serde_json::from_str::<ProcessIdentity>(&record.process).ok());
+    Ok(process.map(|process| process.to_string()))
 }
 
 fn up_to_date(publication: &Publication, state: Option<&KeyState>) -> bool {
