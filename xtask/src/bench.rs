@@ -3,6 +3,7 @@
 //! Only ratios are claimed: a time by itself says more about the machine than about the program. The contenders of a
 //! measure take turns, round by round, so that a change of the machine's mood meets all of them.
 
+mod backfill;
 mod directory;
 mod large;
 mod luigi;
@@ -30,6 +31,7 @@ const MEASURES: &[Measure] = &[
     Measure { name: "directory", run: directory::measure },
     Measure { name: "large", run: large::measure },
     Measure { name: "many", run: many::measure },
+    Measure { name: "backfill", run: backfill::measure },
 ];
 
 /// Runs the named groups and prints them, or all of them and writes them into the document as well.

@@ -26,6 +26,19 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
 /// What follows the exit codes.
 pub(crate) const EXIT_CODES_NOTE: &str = "A task may use the same numbers: --report says whose the code was.";
 
+/// What `"retry"` in a report says, for schedulers.
+pub(crate) const RETRY_WORDS: [(&str, &str); 3] = [
+    ("now", "published, a follow-up is pending: repeat the call at once to finish it"),
+    (
+        "later",
+        "held, fenced, unknown or unavailable, refrain's own failure, a failure of the task: repeat it after a while",
+    ),
+    (
+        "never",
+        "published; a refusal, a guard, a wrong call or configuration; a failure that the task's `retry_on` does not list",
+    ),
+];
+
 /// What refrain reads of its environment.
 pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     ("REFRAIN_HOME", "the home, as --home, which wins; empty is not set"),
@@ -74,7 +87,7 @@ fn run_examples() -> String {
 }
 
 fn run_help() -> String {
-    format!("{}\n\n{}", run_examples(), exit_codes())
+    format!("{}\n\n{}\n\nWhether to repeat it (\"retry\" in the report):\n{}", run_examples(), exit_codes(), table(&RETRY_WORDS))
 }
 
 fn table(rows: &[(&str, &str)]) -> String {

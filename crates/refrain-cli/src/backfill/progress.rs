@@ -5,12 +5,13 @@
 use super::tally::Tally;
 use super::worker::Ended;
 use crate::output::{self, Loudness};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use refrain::core::Outcome;
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-const TEMPLATE: &str = "{msg} [{bar:20}] {pos}/{len}, {per_sec}, {eta} left";
+const TEMPLATE: &str = "{msg} [{bar:20}] {pos}/{len}, {rate}, {eta} left";
 /// How often the time that is left is shown anew while no date ends.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -48,8 +49,8 @@ impl Progress {
     /// Shows the counts.
     pub(super) fn show(&self, tally: &Tally) {
         if let Some(bar) = &self.bar {
-            bar.set_message(tally.counts());
             bar.set_position(tally.settled());
+            bar.set_message(tally.counts());
         }
     }
 
@@ -71,10 +72,23 @@ impl Progress {
 /// Nothing if the template is not understood, which a test excludes.
 fn bar(dates: u64) -> Option<ProgressBar> {
     let bar = ProgressBar::with_draw_target(Some(dates), ProgressDrawTarget::stderr());
-    bar.set_style(ProgressStyle::with_template(TEMPLATE).ok()?.progress_chars("##-"));
+    let style = ProgressStyle::with_template(TEMPLATE).ok()?.progress_chars("##-");
+    bar.set_style(style.with_key("rate", rate));
     bar.set_message(Tally::default().counts());
     bar.enable_steady_tick(TICK);
     Some(bar)
+}
+
+/// Dates a second; a slow task's a minute or an hour, so that it is never nought.
+fn rate(state: &ProgressState, text: &mut dyn Write) {
+    let per_second = state.per_sec();
+    let (number, unit) = match per_second {
+        fast if fast >= 1.0 => (fast, "s"),
+        slow if slow * 60.0 >= 1.0 => (slow * 60.0, "min"),
+        slower => (slower * 3600.0, "h"),
+    };
+    // Nobody can be told that the bar cannot be drawn.
+    drop(write!(text, "{number:.1}/{unit}"));
 }
 
 #[cfg(test)]

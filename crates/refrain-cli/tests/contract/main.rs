@@ -11,5 +11,7 @@ mod configuration;
 mod exit_codes;
 mod failures;
 mod looks;
+mod ranges;
 mod reports;
+mod retries;
 mod secrets;

@@ -4,7 +4,7 @@ use crate::call::{home, run};
 use serde_json::{Value, json};
 use std::fs;
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "attempt",
     "duration_ms",
     "error",
@@ -16,6 +16,7 @@ const FIELDS: [&str; 17] = [
     "outcome",
     "outputs",
     "partition",
+    "retry",
     "run",
     "schema",
     "started_at",

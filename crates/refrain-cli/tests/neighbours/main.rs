@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod backfill_kills;
 mod backfills;
 #[path = "../call/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
