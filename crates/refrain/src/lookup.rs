@@ -4,7 +4,9 @@ use crate::boundary::Boundary;
 use crate::peek::find_published;
 use crate::plan::Plan;
 use crate::task::Task;
-use refrain_core::{AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, Publication, Result, Version};
+use refrain_core::{
+    AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, PinnedInput, Publication, Result, Version,
+};
 use std::path::Path;
 
 /// What `show` found.
@@ -76,6 +78,12 @@ impl Boundary {
         };
         let versions = sink.versions(&slot)?;
         Ok(Some(PublishedPath { location: sink.location(&slot), key: head.owner, publication, drift, versions }))
+    }
+
+    /// What the attempt's run reads, as long as the store knows the run: until the key's next one.
+    pub fn inputs_of(&self, record: &AttemptRecord) -> Result<Vec<PinnedInput>> {
+        let run = self.store.key(&record.key)?.and_then(|state| state.run);
+        Ok(run.filter(|run| Some(run.run_id) == record.run).map(|run| run.inputs).unwrap_or_default())
     }
 
     /// Where readers find a publication, one place a line: of one output or of all, of the published version or of a

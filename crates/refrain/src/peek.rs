@@ -137,7 +137,7 @@ pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publicatio
     let now = made_from_now(boundary, plan)?;
     let mut changes = differences(&publication.fingerprint, &now);
     for stale in Lineages::new(boundary).stale(&plan.key, publication)? {
-        let part = format!("input:{}", stale.input);
+        let part = format!("input:{}", stale.input());
         // An input that is declared no more, or differently, differs already.
         if now.parts.contains_key(&part) && !changes.iter().any(|change| change.part == part) {
             let old = publication.fingerprint.parts.get(&part).cloned();

@@ -1,6 +1,7 @@
 //! One repetition of a task, with everything filled in: its key, its slots, its inputs, what it is made from.
 
 use crate::environment::variable_part;
+use crate::places;
 use crate::sinks::Sinks;
 use crate::task::{CommandClock, CommandLine, InputSource, InputSpec, OutputSpec, PublicationRef, Task, Which};
 use refrain_core::{Error, ErrorKind, Fingerprint, Key, OutputSlot, Partition, PinMode, Result, SlotAddress};
@@ -72,14 +73,27 @@ impl Plan {
             .iter()
             .map(|spec| Ok(PlannedInput { name: spec.name.clone(), source: source_of(spec, task, partition)? }))
             .collect::<Result<Vec<_>>>()?;
-        let key = Key { task: task.name.clone(), partition: partition.key.clone() };
-        Ok(Self { key, task: task.clone(), partition: partition.clone(), outputs, inputs })
+        let plan = Self {
+            key: Key { task: task.name.clone(), partition: partition.key.clone() },
+            task: task.clone(),
+            partition: partition.clone(),
+            outputs,
+            inputs,
+        };
+        places::refuse_self_reads(&plan)?;
+        Ok(plan)
     }
 
     /// L(run), should this plan open a run.
     pub(crate) fn slots(&self) -> Vec<OutputSlot> {
         let slot = |output: &PlannedOutput| OutputSlot { name: output.spec.name.clone(), slot: output.slot.clone() };
         self.outputs.iter().map(slot).collect()
+    }
+
+    /// Whether a task published what the input reads.
+    pub(crate) fn reads_publication(&self, name: &str) -> bool {
+        let publication = |input: &PlannedInput| matches!(input.source, PlannedSource::Publication(_));
+        self.inputs.iter().any(|input| input.name == name && publication(input))
     }
 
     /// Whether the input is what the run itself replaces.
@@ -136,25 +150,11 @@ impl Plan {
 fn source_of(spec: &InputSpec, task: &Task, partition: &Partition) -> Result<PlannedSource> {
     match &spec.source {
         InputSource::Path { location, mode } => {
-            let location = absolute(&spec.name, &location.render(partition, &task.params)?, task)?;
+            let location = places::location(&spec.name, location, task, partition)?;
             Ok(PlannedSource::Path { location, mode: *mode })
         }
         InputSource::Publication(reference) => Ok(PlannedSource::Publication(reference.clone())),
     }
-}
-
-fn absolute(name: &str, rendered: &str, task: &Task) -> Result<String> {
-    if let Some((scheme, _)) = rendered.split_once("://") {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("input `{name}`: this build reads files and directories, not `{scheme}://`"),
-        ));
-    }
-    let location = task.base.join(rendered);
-    location.to_str().map(str::to_owned).ok_or_else(|| {
-        let path = location.display();
-        Error::invalid(format!("input `{name}`: the path `{path}` is not valid UTF-8"))
-    })
 }
 
 /// Two names that give the command one variable: one of the values would vanish.

@@ -6,7 +6,7 @@ use crate::boundary::Boundary;
 use crate::holder::life_of;
 use crate::lineage::Lineages;
 use crate::peek::{drift, find_published};
-use crate::plan::{Plan, PlannedSource};
+use crate::plan::Plan;
 use crate::process::Liveness;
 use crate::task::Task;
 use expected::{add_expected, in_range};
@@ -181,16 +181,8 @@ impl Boundary {
     fn changed_definition(&self, task: &Task, publication: &Publication, key: &Key) -> Option<String> {
         let partition = task.partitions.partition_of_key(&key.partition).ok()?;
         let plan = Plan::new(task, &partition, &self.sinks).ok()?;
-        let mut inputs = Vec::new();
-        for input in &plan.inputs {
-            if let PlannedSource::Publication(reference) = &input.source {
-                inputs.push((input.name.as_str(), self.readable(&plan, reference).ok()?.version()));
-            }
-        }
-        let read = |part: &str| inputs.iter().any(|(name, _)| part.strip_prefix("input:") == Some(*name));
-        let now = plan.fingerprint(inputs.iter().map(|(name, version)| (*name, version.as_str()))).ok()?;
-        let mut changes = differences(&publication.fingerprint, &now);
-        changes.retain(|change| !change.part.starts_with("input:") || read(&change.part));
+        let mut changes = differences(&publication.fingerprint, &self.made_from_publications(&plan).ok()?);
+        changes.retain(|change| change.part.strip_prefix("input:").is_none_or(|name| plan.reads_publication(name)));
         (!changes.is_empty()).then(|| crate::peek::changed_line(&changes))
     }
 }

@@ -4,10 +4,10 @@ use super::log::outcome;
 use crate::args::ShowArgs;
 use crate::context::Context;
 use crate::{json, output};
-use refrain::Result;
-use refrain::core::AttemptRecord;
+use refrain::core::{AttemptFilter, AttemptRecord, PinnedInput};
 use refrain::lookup::{Found, PublishedPath};
 use refrain::process::ProcessIdentity;
+use refrain::{Boundary, Error, ErrorKind, Result};
 
 /// Shows one run, attempt or published path.
 pub(crate) fn show(context: &Context, args: &ShowArgs) -> Result<()> {
@@ -20,10 +20,17 @@ pub(crate) fn show(context: &Context, args: &ShowArgs) -> Result<()> {
         Err(error) => return provenance(context, args).ok_or(error),
     };
     match found {
-        Found::Attempts(attempts) if args.json => drop(output::data(&json(&attempts)?)),
-        Found::Attempts(attempts) => attempts.iter().for_each(attempt),
+        Found::Attempts(attempts) if args.json => {
+            let all = attempts.iter().map(|record| attempt_value(&boundary, record)).collect::<Result<Vec<_>>>()?;
+            output::data(&json(&all)?);
+        }
+        Found::Attempts(attempts) => {
+            for record in &attempts {
+                attempt(record, &boundary.inputs_of(record)?);
+            }
+        }
         Found::Published(path) if args.json => drop(output::data(&json(&value(&path))?)),
-        Found::Published(path) => published(&path),
+        Found::Published(path) => published(&boundary, &path)?,
     }
     Ok(())
 }
@@ -52,7 +59,27 @@ fn line(name: &str, value: &str) {
     output::data(&format!("  {name:<12} {value}"));
 }
 
-fn attempt(record: &AttemptRecord) {
+/// What was read: of a task's publications each with the run that made it.
+fn inputs(pins: &[PinnedInput]) {
+    for pin in pins {
+        line("input", &format!("{}: {} {}", pin.name, pin.location, pin.version));
+        let publications = pin.lineage.iter().flat_map(|lineage| &lineage.publications);
+        if publications.clone().count() > 1 {
+            publications.for_each(|publication| line("", &publication.to_string()));
+        }
+    }
+}
+
+fn attempt_value(boundary: &Boundary, record: &AttemptRecord) -> Result<serde_json::Value> {
+    let mut value = serde_json::to_value(record)
+        .map_err(|error| Error::new(ErrorKind::Internal, "an attempt cannot be written as JSON").because(error))?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("inputs".to_owned(), serde_json::json!(boundary.inputs_of(record)?));
+    }
+    Ok(value)
+}
+
+fn attempt(record: &AttemptRecord, pins: &[PinnedInput]) {
     output::data(&format!("attempt {}", record.attempt));
     line("key", &record.key.to_string());
     if let Some(run) = record.run {
@@ -61,6 +88,7 @@ fn attempt(record: &AttemptRecord) {
     if let Some(generation) = record.generation {
         line("version", &generation.to_string());
     }
+    inputs(pins);
     line("token", &record.token.to_string());
     line("started", &format!("{:.3}", record.started_at));
     if let Ok(process) = serde_json::from_str::<ProcessIdentity>(&record.process) {
@@ -79,7 +107,7 @@ fn attempt(record: &AttemptRecord) {
     }
 }
 
-fn published(path: &PublishedPath) {
+fn published(boundary: &Boundary, path: &PublishedPath) -> Result<()> {
     let publication = &path.publication;
     output::data(&format!("{}: published by refrain", path.location));
     line("key", &path.key.to_string());
@@ -89,6 +117,18 @@ fn published(path: &PublishedPath) {
     }
     line("run", &publication.run.run_id.to_string());
     line("attempt", &publication.attempt.to_string());
+    let filter = AttemptFilter {
+        id_prefix: Some(publication.attempt.to_string()),
+        limit: Some(1),
+        ..AttemptFilter::default()
+    };
+    // A store that was lost and made anew does not remember who it was.
+    if let Some(record) = boundary.store().attempts(&filter)?.first() {
+        line("started", &format!("{:.3}", record.started_at));
+        if let Ok(process) = serde_json::from_str::<ProcessIdentity>(&record.process) {
+            line("by", &process.to_string());
+        }
+    }
     line("sealed", &format!("{:.3}", publication.sealed_at));
     for output in &publication.run.outputs {
         if let Some(data) = publication.data_for(&output.slot) {
@@ -96,9 +136,7 @@ fn published(path: &PublishedPath) {
             line("output", &format!("{}: {size} in {files}, {}", output.name, data.digest));
         }
     }
-    for input in &publication.run.inputs {
-        line("input", &format!("{}: {} {}", input.name, input.location, input.version));
-    }
+    inputs(&publication.run.inputs);
     line("made from", &publication.fingerprint.digest);
     for (part, value) in &publication.fingerprint.parts {
         line("", &format!("{part}: {value}"));
@@ -110,6 +148,7 @@ fn published(path: &PublishedPath) {
     for version in path.versions.iter().filter(|version| !version.current) {
         line("kept", &format!("version {}: {}", version.generation, version.locations.join(", ")));
     }
+    Ok(())
 }
 
 fn value(path: &PublishedPath) -> serde_json::Value {

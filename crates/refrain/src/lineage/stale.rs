@@ -2,41 +2,47 @@
 
 use super::standing::list;
 use crate::boundary::Boundary;
-use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord};
+use crate::plan::Plan;
+use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord, differences};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// An input that a publication was made from and that does not stand any more as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StaleInput {
-    /// The input's name.
-    pub(crate) input: String,
-    /// What it was made from.
-    pub(crate) made_from: PinnedPublication,
-    /// What became of it.
-    pub(crate) now: Now,
+pub(crate) enum StaleInput {
+    /// Another version stands, or none.
+    Replaced { input: String, was: PinnedPublication, now: Option<(Generation, RunId)> },
+    /// It stands, and is itself made from something that does not.
+    Upstream { input: String, was: PinnedPublication },
+    /// Another version stands than when the publication was rolled back to.
+    SinceRollback { input: String },
 }
 
-/// What became of a publication that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Now {
-    /// Another version stands.
-    Replaced(Generation, RunId),
-    /// Nothing of it is published.
-    Gone,
-    /// It stands, and is itself made from something that does not.
-    Stale,
+impl StaleInput {
+    /// The input's name.
+    pub(crate) fn input(&self) -> &str {
+        match self {
+            Self::Replaced { input, .. } | Self::Upstream { input, .. } | Self::SinceRollback { input } => input,
+        }
+    }
 }
 
 impl fmt::Display for StaleInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { input, made_from, now } = self;
-        let PinnedPublication { key, generation, run_id, .. } = made_from;
-        write!(f, "input `{input}` was version {generation} of `{key}` (run {run_id}); ")?;
-        match now {
-            Now::Replaced(generation, run) => write!(f, "version {generation} stands now (run {run})"),
-            Now::Gone => f.write_str("nothing of it is published now"),
-            Now::Stale => f.write_str("it still stands, and is stale itself"),
+        let of = |input: &str, was: &PinnedPublication| {
+            format!("input `{input}` was version {} of `{}` (run {})", was.generation, was.key, was.run_id)
+        };
+        match self {
+            Self::Replaced { input, was, now: Some((generation, run)) } => {
+                write!(f, "{}; version {generation} stands now (run {run})", of(input, was))
+            }
+            Self::Replaced { input, was, now: None } => {
+                write!(f, "{}; nothing of it is published now", of(input, was))
+            }
+            Self::Upstream { input, was } => write!(f, "{}; it still stands, and is stale itself", of(input, was)),
+            Self::SinceRollback { input } => {
+                write!(f, "input `{input}` was published anew since this version was rolled back to")
+            }
         }
     }
 }
@@ -65,7 +71,7 @@ impl Boundary {
 pub(crate) struct Lineages<'b> {
     boundary: &'b Boundary,
     found: BTreeMap<Key, Vec<StaleInput>>,
-    standing: BTreeMap<Key, Option<RunRecord>>,
+    standing: BTreeMap<Key, Option<Publication>>,
 }
 
 impl<'b> Lineages<'b> {
@@ -75,7 +81,7 @@ impl<'b> Lineages<'b> {
 
     /// The inputs of what the key shows that do not stand any more; `publication` is what it shows.
     pub(crate) fn stale(&mut self, key: &Key, publication: &Publication) -> Result<Vec<StaleInput>> {
-        self.standing.insert(key.clone(), Some(publication.run.clone()));
+        self.standing.insert(key.clone(), Some(publication.clone()));
         self.follow(key)
     }
 
@@ -105,37 +111,46 @@ impl<'b> Lineages<'b> {
 
     /// The inputs of one key, and those keys that must be known before the answer is complete.
     fn look(&mut self, key: &Key) -> Result<(Vec<StaleInput>, Vec<Key>)> {
-        let Some(run) = self.standing(key)? else { return Ok((Vec::new(), Vec::new())) };
+        let Some(publication) = self.standing(key)? else { return Ok((Vec::new(), Vec::new())) };
+        if publication.run.restores.is_some() {
+            return Ok((self.changed_since_rollback(key, &publication)?, Vec::new()));
+        }
         let (mut stale, mut open) = (Vec::new(), Vec::new());
-        for pin in &run.inputs {
+        for pin in &publication.run.inputs {
             let publications = pin.lineage.iter().flat_map(|lineage| &lineage.publications);
             // What the run itself replaced is no longer there by its own doing.
-            for made_from in publications.filter(|made_from| made_from.key != *key) {
-                let now = match self.standing(&made_from.key)? {
-                    None => Now::Gone,
-                    Some(now) if now.run_id != made_from.run_id => Now::Replaced(now.generation, now.run_id),
-                    Some(_) => match self.found.get(&made_from.key) {
-                        None => {
-                            open.push(made_from.key.clone());
-                            continue;
-                        }
-                        Some(theirs) if theirs.is_empty() => continue,
-                        Some(_) => Now::Stale,
+            for was in publications.filter(|was| was.key != *key) {
+                let (input, was) = (pin.name.clone(), was.clone());
+                match self.standing(&was.key)?.map(|now| (now.run.generation, now.run.run_id)) {
+                    Some((_, run_id)) if run_id == was.run_id => match self.found.get(&was.key) {
+                        None => open.push(was.key),
+                        Some(theirs) if theirs.is_empty() => {}
+                        Some(_) => stale.push(StaleInput::Upstream { input, was }),
                     },
-                };
-                stale.push(StaleInput { input: pin.name.clone(), made_from: made_from.clone(), now });
+                    now => stale.push(StaleInput::Replaced { input, was, now }),
+                }
             }
         }
         Ok((stale, open))
     }
 
-    fn standing(&mut self, key: &Key) -> Result<Option<RunRecord>> {
+    /// A rollback pins nothing: its fingerprint says what its inputs were when it was asked for.
+    fn changed_since_rollback(&self, key: &Key, publication: &Publication) -> Result<Vec<StaleInput>> {
+        let Some(task) = self.boundary.home.config.declared(&key.task) else { return Ok(Vec::new()) };
+        let plan = Plan::new(task, &task.partitions.partition_of_key(&key.partition)?, &self.boundary.sinks)?;
+        let changes = differences(&publication.fingerprint, &self.boundary.made_from_publications(&plan)?);
+        let names = changes.iter().filter_map(|change| change.part.strip_prefix("input:"));
+        let read = names.filter(|name| plan.reads_publication(name));
+        Ok(read.map(|name| StaleInput::SinceRollback { input: name.to_owned() }).collect())
+    }
+
+    fn standing(&mut self, key: &Key) -> Result<Option<Publication>> {
         if let Some(known) = self.standing.get(key) {
             return Ok(known.clone());
         }
-        let run = self.boundary.published_now(key, None)?.map(|publication| publication.run);
-        self.standing.insert(key.clone(), run.clone());
-        Ok(run)
+        let publication = self.boundary.published_now(key, None)?;
+        self.standing.insert(key.clone(), publication.clone());
+        Ok(publication)
     }
 
     /// The commands that bring a stale key right, what it reads first.
@@ -159,9 +174,11 @@ impl<'b> Lineages<'b> {
         let mut order = vec![key.clone()];
         let mut next = 0;
         while let Some(stale) = order.get(next).and_then(|key| self.found.get(key)) {
-            for input in stale.iter().filter(|input| input.now == Now::Stale) {
-                if !order.contains(&input.made_from.key) {
-                    order.push(input.made_from.key.clone());
+            for input in stale {
+                if let StaleInput::Upstream { was, .. } = input
+                    && !order.contains(&was.key)
+                {
+                    order.push(was.key.clone());
                 }
             }
             next += 1;

@@ -4,9 +4,9 @@ use super::graph::output_of;
 use super::reads::{Reads, reads};
 use crate::boundary::Boundary;
 use crate::peek::{everywhere, find_published};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedSource};
 use crate::task::{PublicationRef, Task};
-use refrain_core::{Error, Key, Partition, PinnedPublication, Publication, Result};
+use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result};
 
 /// What an input would read now.
 #[derive(Debug, Default)]
@@ -78,6 +78,17 @@ impl Boundary {
             }
         }
         Ok(readable)
+    }
+
+    /// What a run would be made from now, without its paths, which cost a read of each.
+    pub(crate) fn made_from_publications(&self, plan: &Plan) -> Result<Fingerprint> {
+        let mut versions = Vec::new();
+        for input in &plan.inputs {
+            if let PlannedSource::Publication(reference) = &input.source {
+                versions.push((input.name.as_str(), self.readable(plan, reference)?.version()));
+            }
+        }
+        plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))
     }
 
     /// What the key shows to readers at its first output.
