@@ -37,6 +37,7 @@ const FOR_TESTS: &[Program] = &[
     program("setfattr", "attr"),
     program("faketime", "faketime"),
     program("script", "bsdutils"),
+    program("localedef", "libc-bin"),
 ];
 
 /// What `cargo xtask bench` needs beyond that.
@@ -45,11 +46,17 @@ const FOR_BENCHMARKS: &[Program] = &[program("b3sum", "b3sum"), program("time", 
 /// The C headers, which the bundled SQLite is compiled against; a file and not a program.
 const C_HEADER: &str = "/usr/include/stdio.h";
 
+/// What locales are made from, for the test that makes one; a file and not a program.
+const LOCALE_SOURCE: &str = "/usr/share/i18n/locales/de_DE";
+
 /// Installs what the tests need.
 pub(crate) fn for_tests() -> Outcome {
     let mut missing = missing(FOR_TESTS);
     if !std::path::Path::new(C_HEADER).exists() {
         missing.push(("the C library's headers", "libc6-dev"));
+    }
+    if !std::path::Path::new(LOCALE_SOURCE).exists() {
+        missing.push(("the sources of locales", "locales"));
     }
     install(&missing)?;
     for (component, name) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
