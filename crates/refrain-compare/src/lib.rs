@@ -22,9 +22,17 @@
 //! # }
 //! ```
 
+mod archive;
 mod error;
+mod file;
+mod format;
+mod names;
 mod options;
 mod report;
+mod rows;
+mod story;
+mod tree;
+mod unpack;
 
 pub use error::{Error, Result};
 pub use options::{Known, Options};
@@ -50,8 +58,5 @@ pub const NOISE: f64 = 1e-9;
 /// Writes only below [`Options::temporary`]; the outputs are opened for reading. A crash may leave a directory
 /// `refrain-compare-*` there, which nothing needs.
 pub fn compare(left: &Path, right: &Path, options: &Options) -> Result<Comparison> {
-    std::fs::metadata(left).map_err(Error::read(left))?;
-    std::fs::metadata(right).map_err(Error::read(right))?;
-    let _skeleton = options;
-    Ok(Comparison::of(0, vec![]))
+    tree::compare(left, right, options)
 }

@@ -1,6 +1,10 @@
 //! What the caller knows and allows.
 
+use crate::error::{Error, Result};
+use crate::story::Background;
+use std::io;
 use std::path::PathBuf;
+use tempfile::TempDir;
 
 /// Something that is known to differ between the two sides, such as the paths of the two stagings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,5 +63,28 @@ impl Default for Options {
             unpack_bytes: 8 << 30,
             examples: 3,
         }
+    }
+}
+
+impl Options {
+    pub(crate) fn background(&self) -> Background<'_> {
+        Background { known: &self.known, host_name: self.host_name.as_deref(), examples: self.examples }
+    }
+
+    /// A fresh directory that goes when it is dropped.
+    pub(crate) fn scratch(&self) -> Result<TempDir> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("refrain-compare-");
+        let made = match &self.temporary {
+            Some(directory) => builder.tempdir_in(directory),
+            None => builder.tempdir(),
+        };
+        made.map_err(|source| Error::Temporary { directory: self.temporary.clone(), source })
+    }
+
+    /// An error of the directory for temporary files.
+    pub(crate) fn no_room(&self) -> impl Fn(io::Error) -> Error {
+        let directory = self.temporary.clone();
+        move |source| Error::Temporary { directory: directory.clone(), source }
     }
 }

@@ -68,6 +68,21 @@ pub struct FileComparison {
 }
 
 impl FileComparison {
+    /// One line on the whole pair: `bytes differ, rows equal (gzip header time)`, or what differs first.
+    pub fn summary(&self) -> String {
+        if self.verdict == Verdict::ContentDiffers {
+            let first = self.findings.iter().find(|finding| finding.is_content);
+            return first.map(|finding| finding.text.clone()).unwrap_or_default();
+        }
+        let innermost = self.formats.last().copied().unwrap_or(Format::Bytes);
+        let has_rows =
+            matches!(innermost, Format::Csv | Format::Tsv | Format::JsonLines | Format::Parquet | Format::Sqlite);
+        let what = if has_rows { "rows" } else { "content" };
+        let mut labels: Vec<&str> = self.findings.iter().map(|finding| finding.kind.label()).collect();
+        labels.dedup();
+        format!("bytes differ, {what} equal ({})", labels.join(", "))
+    }
+
     /// The name to show: the left path, or the right one.
     pub fn name(&self) -> &str {
         self.left.as_deref().or(self.right.as_deref()).unwrap_or_default()
@@ -278,6 +293,56 @@ pub enum FindingKind {
     NotUnpacked,
 }
 
+impl FindingKind {
+    /// A few words for it, as they stand in `rows equal (gzip header time)`.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::OnlyLeft => "only on the left side",
+            Self::OnlyRight => "only on the right side",
+            Self::FileName => "file name",
+            Self::FileType => "file type",
+            Self::LinkTarget => "link target",
+            Self::FileMode => "file mode",
+            Self::GzipTime => "gzip header time",
+            Self::GzipName => "gzip header name",
+            Self::Compression => "compression",
+            Self::MemberOrder => "order of members",
+            Self::MemberTime => "times of members",
+            Self::MemberOwner => "owners of members",
+            Self::MemberMode => "modes of members",
+            Self::ArchiveLayout => "layout of the archive",
+            Self::RowOrder => "order",
+            Self::RowsAdded => "rows added",
+            Self::RowsRemoved => "rows removed",
+            Self::ColumnValues => "values",
+            Self::ColumnAdded => "column added",
+            Self::ColumnRemoved => "column removed",
+            Self::ColumnRenamed => "column renamed",
+            Self::ColumnType => "type of a column",
+            Self::ColumnOrder => "order of columns",
+            Self::JsonValue => "values",
+            Self::JsonSpelling => "spelling of JSON",
+            Self::ParquetLayout => "row groups, pages or encodings",
+            Self::ParquetCompression => "compression",
+            Self::ParquetCreator => "created_by",
+            Self::ParquetMetadata => "metadata",
+            Self::SqliteLayout => "page layout",
+            Self::SqliteHeader => "counters in the header",
+            Self::SqliteRowIds => "rowids",
+            Self::SqliteSequence => "AUTOINCREMENT",
+            Self::SqliteSchema => "schema",
+            Self::TrailingNewline => "newline at the end",
+            Self::LineEnds => "line ends",
+            Self::Encoding => "encoding",
+            Self::Quoting => "quoting",
+            Self::Delimiter => "delimiter",
+            Self::Bytes => "bytes",
+            Self::Unreadable => "unreadable",
+            Self::NotUnpacked => "not unpacked",
+        }
+    }
+}
+
 /// What differing values look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -330,4 +395,53 @@ pub enum Cause {
     LocaleSort,
     /// One side is sorted as numbers, the other as text.
     NumberSort,
+}
+
+impl Finding {
+    pub(crate) fn new(kind: FindingKind, is_content: bool, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            cause: None,
+            place: None,
+            column: None,
+            differing: None,
+            total: None,
+            largest_relative_difference: None,
+            is_content,
+            text: text.into(),
+            hint: String::new(),
+            examples: vec![],
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    pub(crate) fn counts(mut self, differing: u64, total: u64) -> Self {
+        self.differing = Some(differing);
+        self.total = Some(total);
+        self
+    }
+
+    pub(crate) fn column(mut self, column: impl Into<String>) -> Self {
+        self.column = Some(column.into());
+        self
+    }
+
+    pub(crate) fn example(mut self, left: Option<String>, right: Option<String>) -> Self {
+        self.examples.push(Example { left, right });
+        self
+    }
+
+    /// Says that the finding is about something inside: the member of an archive, the table of a database.
+    pub(crate) fn within(mut self, place: &str, shown: &str) -> Self {
+        self.text = format!("{shown}: {}", self.text);
+        self.place = Some(match self.place {
+            Some(inner) => format!("{place}/{inner}"),
+            None => place.to_owned(),
+        });
+        self
+    }
 }
