@@ -14,6 +14,8 @@ pub struct PinRequest {
     pub owner: AttemptId,
     /// How it is held still.
     pub mode: PinMode,
+    /// Where the task publishes, for this partition and others, as locations: nothing of it may be read through a link.
+    pub outputs: Vec<String>,
 }
 
 /// How an input is held still.

@@ -12,6 +12,7 @@
 //! not quoted for any other language. What goes into SQL must be bound, not rendered.
 
 mod distinct;
+mod shape;
 #[cfg(test)]
 mod tests;
 

@@ -7,7 +7,7 @@
 //! The path of an input through this crate: its location (`location`, `pattern`) is listed (`listing`), files that did
 //! not change are known by their stats (`seen`, `moment`) and the others are read (`content`), what there is becomes a
 //! read-only view (`views`) or a list of what to compare with (`record`), and at the seal the differences are named
-//! (`changes`). [`Reach`] tells before anything is pinned whether an input can meet an output.
+//! (`changes`). [`meets`] tells before anything is pinned whether an input can meet an output.
 
 mod changes;
 mod content;
@@ -29,5 +29,5 @@ mod views;
 pub use digest::{Digest, digest_path, stat_digest};
 pub use local::{LocalInput, PINS, owner_of};
 pub use location::escape;
-pub use reach::Reach;
+pub use reach::meets;
 pub use read_only::make_read_only;

@@ -3,9 +3,10 @@
 use crate::changes::Changes;
 use crate::content::Share;
 use crate::listing::{Listing, Node, changing};
-use crate::location::Location;
+use crate::location::{Location, escape};
 use crate::moment::Moment;
 use crate::place;
+use crate::reach::meets;
 use crate::record;
 use crate::seen::{Seen, wait_until_settled};
 use crate::views::{self, HOLD, View, Views, Wanted, Way};
@@ -67,14 +68,6 @@ impl LocalInput {
         Self { views: Views::new(&state), state, probe, looks: Mutex::default() }
     }
 
-    /// The places outside of the location's own directory that links of the input lead to.
-    ///
-    /// # Errors
-    /// As [`Input::version`].
-    pub fn followed(&self, location: &str) -> Result<Vec<PathBuf>> {
-        Ok(Listing::take(&Location::parse(location)?)?.followed)
-    }
-
     /// Removes the views that only the given attempts need, or nobody. Returns their places.
     pub fn sweep(&self, released: &BTreeSet<AttemptId>, dry_run: bool) -> Result<Vec<PathBuf>> {
         let released = released.iter().map(|owner| self.directory_of(*owner)).collect();
@@ -85,9 +78,26 @@ impl LocalInput {
         self.state.join(PINS).join(owner.to_string())
     }
 
+    /// Lists a location. If something was written to in the last moment, waits that moment and looks again: from then on
+    /// a change shows.
+    fn take(&self, location: &Location) -> Result<Listing> {
+        if let Location::Path(path) = location
+            && fs::canonicalize(path).is_ok_and(|path| self.state.starts_with(path))
+        {
+            return Err(Error::invalid(format!(
+                "the input `{}` holds the home's own state `{}`",
+                path.display(),
+                self.state.display()
+            ))
+            .hint("name the directories with the data, or a pattern of files"));
+        }
+        let listing = Listing::take(location)?;
+        if wait_until_settled(listing.files().map(|(_, stat, _)| stat)) { Listing::take(location) } else { Ok(listing) }
+    }
+
     /// What is at a location now, with all contents known.
     fn read(&self, location: &Location) -> Result<Listing> {
-        let mut listing = take_settled(location)?;
+        let mut listing = self.take(location)?;
         let mut seen = Seen::of(&self.state, root_of(&listing));
         seen.recall(&mut listing);
         seen.complete(&mut listing)?;
@@ -96,7 +106,13 @@ impl LocalInput {
     }
 
     /// Makes or finds the view of what is at a location.
-    fn view(&self, location: &Location, mode: PinMode, holder: &Path, must_be: Option<&str>) -> Result<(View, String)> {
+    fn view(
+        &self,
+        location: &Location,
+        mode: PinMode,
+        holder: &Path,
+        suits: &dyn Fn(&Listing) -> Result<()>,
+    ) -> Result<(View, String)> {
         let way = match mode {
             PinMode::Auto | PinMode::Verify => Way::Copy(Share::Try),
             PinMode::Copy => Way::Copy(Share::Never),
@@ -105,7 +121,8 @@ impl LocalInput {
         };
         place::make_private(holder).map_err(|error| Error::io(format!("cannot make `{}`", holder.display()), error))?;
         let base = base_of(location);
-        let mut listing = take_settled(location)?;
+        let mut listing = self.take(location)?;
+        suits(&listing)?;
         let mut seen = Seen::of(&self.state, root_of(&listing));
         seen.recall(&mut listing);
         if let (Some(version), Some(name)) = (listing.version(), views::name_of(&listing, &base, way)) {
@@ -116,7 +133,7 @@ impl LocalInput {
             }
         }
         let made = holder.join(MAKING);
-        let put = self.make(location, listing, seen, way, &base, holder, must_be);
+        let put = self.make(location, listing, seen, way, &base, holder);
         if put.is_err() {
             // Best effort: it goes with the attempt at the latest.
             drop(place::remove(&made));
@@ -133,7 +150,6 @@ impl LocalInput {
         way: Way,
         base: &OsStr,
         holder: &Path,
-        must_be: Option<&str>,
     ) -> Result<(View, String)> {
         let made = holder.join(MAKING);
         place::remove(&made).map_err(|error| Error::io(format!("cannot remove `{}`", made.display()), error))?;
@@ -162,9 +178,6 @@ impl LocalInput {
         let (Some(version), Some(name)) = (listing.version(), views::name_of(&listing, base, way)) else {
             return Err(changing(&listing.root));
         };
-        if must_be.is_some_and(|must_be| must_be != version) {
-            return Err(changing(&listing.root));
-        }
         views::describe(&listing, &made)?;
         if listing.bytes() >= MUCH_BYTES {
             wait_until_settled(written.iter().map(|(stat, _)| stat));
@@ -211,8 +224,8 @@ impl LocalInput {
             Err(error) if is_change(&error) => return Ok(None),
             Err(error) => return Err(error),
         }
-        match self.view(&location, PinMode::Auto, holder, Some(&pin.version)) {
-            Ok((view, _)) => Ok(Some(view)),
+        match self.view(&location, PinMode::Auto, holder, &|_| Ok(())) {
+            Ok((view, version)) => Ok(Some(view).filter(|_| version == pin.version)),
             Err(error) if is_change(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -286,9 +299,11 @@ impl Input for LocalInput {
 
     fn pin(&self, request: &PinRequest) -> Result<PinnedInput> {
         let location = Location::parse(&request.location)?;
+        let refuse_outputs = |listing: &Listing| refuse_outputs(listing, &request.outputs);
         let holder = self.directory_of(request.owner).join(&request.name);
         let (listing, version, kept) = if request.mode == PinMode::Verify {
             let listing = self.read(&location)?;
+            refuse_outputs(&listing)?;
             let version = listing.version().ok_or_else(|| changing(&listing.root))?;
             place::make_private(&holder)
                 .map_err(|error| Error::io(format!("cannot make `{}`", holder.display()), error))?;
@@ -297,7 +312,7 @@ impl Input for LocalInput {
             self.probe.reach(CrashPoint::AfterKeep);
             (listing, version, LIST)
         } else {
-            let (view, version) = self.view(&location, request.mode, &holder, None)?;
+            let (view, version) = self.view(&location, request.mode, &holder, &refuse_outputs)?;
             (view.listing, version, HOLD)
         };
         let kept = holder.join(kept);
@@ -350,7 +365,9 @@ impl Input for LocalInput {
                 "what the command read as the input `{}` ({}) changed while it ran{what}",
                 pin.name, pin.location
             );
-            Error::guard(message).hint("let the command only read `$REFRAIN_IN_…`; repeating the call reads the input as it was pinned, if the original still is")
+            Error::guard(message).hint(
+                "the command may only read its inputs, and with `pin = \"link\"` nobody else may write to the originals",
+            )
         } else {
             Error::guard(format!("the input `{}` ({}) changed while the task ran{what}", pin.name, pin.location))
                 .hint("repeat the command with `--rerun`, or pin a copy of the input instead of verifying it")
@@ -366,11 +383,21 @@ impl Input for LocalInput {
     }
 }
 
-/// Lists a location. If something was written to in the last moment, waits that moment and looks again: from then on a
-/// change shows.
-fn take_settled(location: &Location) -> Result<Listing> {
-    let listing = Listing::take(location)?;
-    if wait_until_settled(listing.files().map(|(_, stat, _)| stat)) { Listing::take(location) } else { Ok(listing) }
+/// A link of the input may not lead to what the task publishes.
+fn refuse_outputs(listing: &Listing, outputs: &[String]) -> Result<()> {
+    for place in &listing.followed {
+        let location = escape(&place.to_string_lossy());
+        if let Some(output) = outputs.iter().find(|output| meets(&location, output)) {
+            return Err(Error::invalid(format!(
+                "a link leads to `{}`, which is where the task itself publishes ({output})",
+                place.display()
+            ))
+            .hint(
+                "to read what was published before, declare an input { task = \"self\", partition = \"previous\" }",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Where what is known of the files of a listing is kept together.

@@ -8,6 +8,7 @@ use crate::conclude;
 use crate::heartbeat::Heartbeat;
 use crate::holder::life_of;
 use crate::ids;
+use crate::places;
 use crate::plan::{Plan, PlannedSource};
 use crate::process::{Event, EventReceiver, EventSender, Liveness, end_by_attempt};
 use crate::report::{Conclusion, Report};
@@ -367,7 +368,8 @@ impl<'b> Driver<'b> {
             let pin = match &input.source {
                 PlannedSource::Path { location, mode } => {
                     let (name, location) = (input.name.clone(), location.clone());
-                    self.boundary.inputs.pin(&PinRequest { name, location, owner: self.id, mode: *mode })
+                    let outputs = places::published(&self.plan)?.into_iter().map(|(_, location)| location).collect();
+                    self.boundary.inputs.pin(&PinRequest { name, location, owner: self.id, mode: *mode, outputs })
                 }
                 PlannedSource::Publication(reference) => {
                     self.boundary.pin_publications(&self.plan, &input.name, reference, self.id)

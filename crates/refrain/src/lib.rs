@@ -53,6 +53,7 @@ mod logical_clock;
 pub mod lookup;
 mod output_log;
 mod peek;
+mod places;
 mod plan;
 pub mod process;
 pub mod recover;

@@ -4,7 +4,7 @@ use crate::environment::variable_part;
 use crate::places;
 use crate::sinks::Sinks;
 use crate::task::{CommandClock, CommandLine, InputSource, InputSpec, OutputSpec, PublicationRef, Task, Which};
-use refrain_core::{Error, ErrorKind, Fingerprint, Key, OutputSlot, Partition, PinMode, Result, SlotAddress};
+use refrain_core::{Error, Fingerprint, Key, OutputSlot, Partition, PinMode, Result, SlotAddress};
 use refrain_input::digest_path;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,0 +1,68 @@
+//! Where a task reads and publishes, as locations; what it publishes it cannot read as a path.
+
+use crate::plan::{Plan, PlannedSource};
+use crate::task::{OutputSpec, Task};
+use refrain_core::{Error, ErrorKind, Partition, Result, Template};
+use refrain_input::{escape, meets};
+use std::path::Path;
+
+/// The absolute location of an input for one partition. What is filled in stands for itself, whatever it holds.
+///
+/// # Errors
+/// `invalid` when it cannot be filled in or is not UTF-8, `unsupported` for a URL.
+pub(crate) fn location(name: &str, template: &Template, task: &Task, partition: &Partition) -> Result<String> {
+    let rendered = template.render_with(partition, &task.params, &escape)?;
+    if let Some((scheme, _)) = rendered.split_once("://") {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("input `{name}`: this build reads files and directories, not `{scheme}://`"),
+        ));
+    }
+    absolute(&rendered, task).map_err(|error| error.within(format!("input `{name}`")))
+}
+
+/// The outputs, and the locations where the task publishes them, for this partition and for others.
+///
+/// # Errors
+/// `invalid` when one cannot be filled in.
+pub(crate) fn published(plan: &Plan) -> Result<Vec<(&OutputSpec, String)>> {
+    let mut all = Vec::new();
+    for output in &plan.outputs {
+        let (spec, task) = (&output.spec, &plan.task);
+        let shapes = spec.location.shapes(&task.partitions, &plan.partition, &task.params, &escape)?;
+        for shape in shapes.iter().filter(|shape| !shape.contains("://")) {
+            all.push((spec, absolute(shape, task)?));
+        }
+    }
+    Ok(all)
+}
+
+/// A task that reads its own output by path would read something else with every repetition.
+pub(crate) fn refuse_self_reads(plan: &Plan) -> Result<()> {
+    let paths = plan.inputs.iter().filter_map(|input| match &input.source {
+        PlannedSource::Path { location, .. } => Some((&input.name, location)),
+        PlannedSource::Publication(_) => None,
+    });
+    for (input, location) in paths {
+        if let Some((output, _)) = published(plan)?.into_iter().find(|(_, place)| meets(location, place)) {
+            return Err(Error::invalid(format!(
+                "input `{input}` of `{}` reads what the task itself publishes: `{location}` meets output `{}` ({})",
+                plan.key, output.name, output.location
+            ))
+            .hint(format!(
+                "to read what was published before, declare it: in.{input} = {{ task = \"self\", partition = \"previous\" }}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn absolute(location: &str, task: &Task) -> Result<String> {
+    if Path::new(location).is_absolute() {
+        return Ok(location.to_owned());
+    }
+    let base = task.base.to_str().ok_or_else(|| {
+        Error::invalid(format!("the path `{}` is not valid UTF-8", task.base.join(location).display()))
+    })?;
+    Ok(format!("{}/{location}", escape(base).trim_end_matches('/')))
+}
