@@ -227,14 +227,17 @@ impl Boundary {
                     why.would = Would::Refuse;
                     why.because.push(format!("the input `{location}` does not exist"));
                 }
-                PlannedSource::Publication(reference) => match self.complete(plan, reference) {
-                    Ok(readable) => why.because.push(format!("input `{name}` would be {}", readable.version())),
-                    Err(error) => {
-                        why.would = Would::Refuse;
-                        why.because.push(format!("input `{name}`: {}", error.message));
-                        why.next = why.next.take().or(error.hint);
+                PlannedSource::Publication(reference) => {
+                    let readable = self.readable(plan, reference);
+                    match readable.and_then(|readable| self.refuse_unfit(&readable).map(|()| readable.version())) {
+                        Ok(version) => why.because.push(format!("input `{name}` would be {version}")),
+                        Err(error) => {
+                            why.would = Would::Refuse;
+                            why.because.push(format!("input `{name}`: {}", error.message));
+                            why.next = why.next.take().or(error.hint);
+                        }
                     }
-                },
+                }
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ fn done(home: &refrain_testkit::program::Home, days: u32) {
 #[test]
 fn date_11_day_3_before_day_2_is_refused_before_the_task_starts_and_names_what_to_run() {
     let home = two();
-    backfill(&home, "raw", 3, &[]).success();
+    backfill(&home, "raw", 6, &[]).success();
     run(&home, &["sum", "--date", "2013-01-01"], "").published();
     let early = home.run(["run", "sum", "--date", "2013-01-03"]);
     assert_fails(
@@ -21,6 +21,8 @@ fn date_11_day_3_before_day_2_is_refused_before_the_task_starts_and_names_what_t
             "publish first what it reads: refrain run sum --date 2013-01-02",
         ],
     );
+    let earlier = home.run(["run", "sum", "--date", "2013-01-06"]);
+    assert_fails(&earlier, &["reads `sum 2013-01-05`", "refrain backfill sum --from 2013-01-02 --to 2013-01-05"]);
     assert_eq!(executions(&home), 1, "the command was not started");
     let why = home.run(["why", "sum", "--date", "2013-01-03"]).success().stdout;
     assert!(why.contains("would refuse") && why.contains("refrain run sum --date 2013-01-02"), "{why}");

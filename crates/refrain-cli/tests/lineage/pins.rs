@@ -146,6 +146,37 @@ fn what_is_published_at_its_first_output_only_is_not_read() {
 }
 
 #[test]
+fn a_publication_that_is_replaced_again_and_again_is_read_whole_each_time() {
+    let home = two();
+    home.config(
+        "[task.tree]\ncommand = 'for n in 1 2 3 4 5 6 7 8; do echo $REFRAIN_RUN > \"$REFRAIN_OUT/$n\"; done'\n\
+         keep = { versions = 0, grace = \"0s\" }\nout.t = \"tree/\"\n\
+         [task.reader]\ncommand = 'cat \"$REFRAIN_IN_T\"/* > \"$REFRAIN_OUT\"'\nin.t = { task = \"tree\" }\nout.o = \"o\"\n",
+    );
+    home.run(["run", "tree"]).success();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::SeqCst) {
+                home.run(["run", "tree", "--rerun"]).success();
+            }
+        });
+        for _ in 0..20 {
+            let call = run(&home, &["reader", "--rerun"], "");
+            let read = home.read("o");
+            let first = read.lines().next().unwrap_or_default();
+            let whole = call.output.code == Some(0) && read == format!("{first}\n").repeat(8);
+            let pinned = call.report["inputs"][0]["version"].as_str().unwrap_or_default().ends_with(first);
+            if !whole || !pinned {
+                stop.store(true, std::sync::atomic::Ordering::SeqCst);
+            }
+            assert!(whole && pinned, "{read}\n{}", call.output);
+        }
+        stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+}
+
+#[test]
 fn what_was_changed_by_hand_is_not_read() {
     let home = two();
     backfill(&home, "raw", 1, &[]).success();

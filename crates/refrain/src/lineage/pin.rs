@@ -10,9 +10,12 @@ use refrain_input::{PINS, digest_path, make_read_only, owner_of};
 use std::fs;
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// How often a publication that is replaced while it is copied is looked at afresh.
+/// How often a publication is looked at that is replaced while it is copied or not whole yet, and the pause for the
+/// latter.
 const LOOKS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl Boundary {
     /// Copies what an input reads for the run that `owner` opens.
@@ -36,15 +39,22 @@ impl Boundary {
         let root = self.home.state().join(PINS).join(owner.to_string()).join(input);
         let mut looks = 1;
         let (readable, copy) = loop {
-            let readable = self.complete(plan, reference)?;
+            let again = looks < LOOKS;
+            looks += 1;
+            let readable = self.readable(plan, reference)?;
+            if again && readable.missing.is_empty() && !readable.unfinished.is_empty() {
+                // Its attempt may be about to publish the other output.
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            self.refuse_unfit(&readable)?;
             if readable.publications.is_empty() {
                 break (readable, None);
             }
             match self.copy_all(&readable.publications, &root) {
                 Ok(copy) => break (readable, Some(copy)),
-                Err(error) if error.kind == ErrorKind::Invalid && looks < LOOKS => {
+                Err(error) if again && self.readable(plan, reference)?.version() != readable.version() => {
                     tracing::info!(input, %error, "replaced while it was copied: looking again");
-                    looks += 1;
                 }
                 Err(error) => return Err(self.unreadable(&readable.publications, error)),
             }
@@ -71,14 +81,10 @@ impl Boundary {
             .because(cause)
     }
 
-    /// What an input reads now, all of it there, whole and not stale.
-    pub(crate) fn complete(&self, plan: &Plan, reference: &PublicationRef) -> Result<Readable> {
-        let readable = self.readable(plan, reference)?;
-        refuse_incomplete(self, &readable)?;
-        if !readable.replaced {
-            Lineages::new(self).refuse_stale(&readable.publications)?;
-        }
-        Ok(readable)
+    /// Refuses what is not all there, not whole, or stale.
+    pub(crate) fn refuse_unfit(&self, readable: &Readable) -> Result<()> {
+        refuse_incomplete(self, readable)?;
+        if readable.replaced { Ok(()) } else { Lineages::new(self).refuse_stale(&readable.publications) }
     }
 
     /// Where an attempt reads what was pinned; an empty text where a chain starts.

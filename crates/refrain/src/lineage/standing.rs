@@ -8,6 +8,9 @@ use crate::plan::{Plan, PlannedSource};
 use crate::task::{PublicationRef, Task};
 use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result};
 
+/// How far back a chain is looked through for its first gap: what lies before is told by the run of that one.
+const FARTHEST: usize = 1000;
+
 /// What an input would read now.
 #[derive(Debug, Default)]
 pub(crate) struct Readable {
@@ -15,6 +18,8 @@ pub(crate) struct Readable {
     pub(crate) publications: Vec<PinnedPublication>,
     /// What is not published.
     pub(crate) missing: Vec<Key>,
+    /// What a chain needs before what is missing, in order of time.
+    pub(crate) before_missing: Vec<Key>,
     /// What is published at its first output, while another output is still to follow.
     pub(crate) unfinished: Vec<Key>,
     /// The input reads what its own run replaces, so that no later version makes it stale.
@@ -77,7 +82,28 @@ impl Boundary {
                 None => readable.missing.push(key),
             }
         }
+        if let [missing] = readable.missing.as_slice()
+            && reference.task == plan.task.name
+        {
+            readable.before_missing = self.missing_before(plan, reference, missing)?;
+        }
         Ok(readable)
+    }
+
+    /// The partitions of the reader's own chain that are not published before `missing`.
+    fn missing_before(&self, plan: &Plan, reference: &PublicationRef, missing: &Key) -> Result<Vec<Key>> {
+        let mut before = Vec::new();
+        let mut partition = plan.task.partitions.partition_of_key(&missing.partition)?;
+        while before.len() < FARTHEST {
+            let Ok(Reads::One(previous)) = reads(reference, &plan.task, &partition, &plan.task) else { break };
+            let key = Key { task: plan.task.name.clone(), partition: previous.key.clone() };
+            if self.published_now(&key, Some((&plan.task, &previous)))?.is_some() {
+                break;
+            }
+            before.insert(0, key);
+            partition = previous;
+        }
+        Ok(before)
     }
 
     /// What a run would be made from now, without its paths, which cost a read of each.
@@ -162,8 +188,9 @@ pub(crate) fn refuse_incomplete(boundary: &Boundary, readable: &Readable) -> Res
     let verb = |keys: &[Key]| if keys.len() == 1 { "is" } else { "are" };
     if !readable.missing.is_empty() {
         let keys = &readable.missing;
+        let all = [readable.before_missing.as_slice(), keys].concat();
         return Err(Error::refused(format!("it reads {}, which {} not published", list(keys), verb(keys)))
-            .hint(format!("publish first what it reads: {}", boundary.command_for(keys, ""))));
+            .hint(format!("publish first what it reads: {}", boundary.command_for(&all, ""))));
     }
     if let Some(first) = readable.unfinished.first() {
         let keys = &readable.unfinished;
