@@ -40,10 +40,11 @@ pub(crate) const RETRY_WORDS: [(&str, &str); 3] = [
 ];
 
 /// What refrain reads of its environment.
-pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
+pub(crate) const ENVIRONMENT: [(&str, &str); 5] = [
     ("REFRAIN_HOME", "the home, as --home, which wins; empty is not set"),
     ("REFRAIN_LOG", "info, debug or trace: as -v, which wins; empty is not set"),
     ("NO_COLOR", "if not empty, nothing is printed in colours"),
+    ("TERM", "not set, empty or dumb: no progress is drawn"),
     ("REFRAIN_CRASH_AT", "for tests: die at a named step; empty is not set"),
 ];
 
@@ -87,7 +88,12 @@ fn run_examples() -> String {
 }
 
 fn run_help() -> String {
-    format!("{}\n\n{}\n\nWhether to repeat it (\"retry\" in the report):\n{}", run_examples(), exit_codes(), table(&RETRY_WORDS))
+    format!(
+        "{}\n\n{}\n\nWhether to repeat it (\"retry\" in the report):\n{}",
+        run_examples(),
+        exit_codes(),
+        table(&RETRY_WORDS)
+    )
 }
 
 fn table(rows: &[(&str, &str)]) -> String {

@@ -22,11 +22,15 @@ impl Retry {
     /// The table: what a kind of failure means for a repeat. The task's own failures are refined by [`RetryOn`].
     pub fn after(kind: ErrorKind) -> Self {
         match kind {
-            // Another attempt works or has worked: a later call finds what it published, or goes on.
-            ErrorKind::Held | ErrorKind::Fenced => Self::Later,
-            ErrorKind::Unavailable | ErrorKind::Unknown => Self::Later,
-            // Only the task knows; a full disk is mended by others.
-            ErrorKind::TaskFailed | ErrorKind::TimedOut | ErrorKind::Internal => Self::Later,
+            // Another attempt works or has worked (a later call finds what it published, or goes on); something cannot
+            // be reached; or only the task, or whoever mends a full disk, can know.
+            ErrorKind::Held
+            | ErrorKind::Fenced
+            | ErrorKind::Unavailable
+            | ErrorKind::Unknown
+            | ErrorKind::TaskFailed
+            | ErrorKind::TimedOut
+            | ErrorKind::Internal => Self::Later,
             ErrorKind::Conflict
             | ErrorKind::Unsupported
             | ErrorKind::Invalid
@@ -215,7 +219,7 @@ impl Backoff {
     pub fn pause(&self, retry: u32, random: f64) -> Duration {
         let doubled = 1_u32.checked_shl(retry).and_then(|factor| self.least.checked_mul(factor));
         let upper = doubled.unwrap_or(self.most).min(self.most);
-        (self.least + (upper - self.least.min(upper)).mul_f64(random.clamp(0.0, 1.0))).min(self.most)
+        (self.least + upper.saturating_sub(self.least).mul_f64(random.clamp(0.0, 1.0))).min(self.most)
     }
 }
 
