@@ -10,7 +10,8 @@ use crate::plan::{Plan, PlannedSource};
 use crate::process::{Liveness, ProcessIdentity};
 use crate::task::{OnChange, Task};
 use refrain_core::{
-    AttemptFilter, AttemptId, Condition, Difference, Error, Key, KeyState, Partition, Publication, Result,
+    AttemptFilter, AttemptId, Condition, Difference, Error, ErrorKind, Input, Key, KeyState, Partition, Publication,
+    Result,
 };
 use serde::Serialize;
 
@@ -220,13 +221,15 @@ impl Boundary {
         for input in &plan.inputs {
             let name = &input.name;
             match &input.source {
-                PlannedSource::Path { location, .. } if std::path::Path::new(location).exists() => {
-                    why.because.push(format!("input `{name}` would be {location}"));
-                }
-                PlannedSource::Path { location, .. } => {
-                    why.would = Would::Refuse;
-                    why.because.push(format!("the input `{location}` does not exist"));
-                }
+                PlannedSource::Path { location, .. } => match self.inputs.version(location) {
+                    Ok(_) => why.because.push(format!("input `{name}` would be {location}")),
+                    Err(error) if error.kind == ErrorKind::Invalid => {
+                        why.would = Would::Refuse;
+                        why.because.push(format!("input `{name}`: {}", error.message));
+                        why.next = why.next.take().or(error.hint);
+                    }
+                    Err(error) => return Err(error),
+                },
                 PlannedSource::Publication(reference) => {
                     let readable = self.readable(plan, reference);
                     match readable.and_then(|readable| self.refuse_unfit(&readable).map(|()| readable.version())) {
