@@ -18,7 +18,6 @@ use progress::Progress;
 use queue::Queue;
 use refrain::core::{Calendar, Interval, Partition, PartitionScheme};
 use refrain::report::exit_code;
-use refrain::task::{InputSource, Which};
 use refrain::why::{Why, Would};
 use refrain::{Boundary, Error, Result, Task};
 use std::ffi::OsString;
@@ -31,7 +30,7 @@ pub(crate) fn backfill(context: &Context, args: &BackfillArgs) -> Result<u8> {
     if !args.include_open {
         refuse_open(context, &task, args, &intervals)?;
     }
-    let in_order = needs_the_one_before(&task);
+    let in_order = task.runs_in_order();
     match args.order {
         OrderArg::Asc => {}
         OrderArg::Desc if in_order => {
@@ -64,16 +63,6 @@ pub(crate) fn backfill(context: &Context, args: &BackfillArgs) -> Result<u8> {
         output::say(&format!("to go on: {}", go_on(home_flag, args, &rest)));
     }
     Ok(tally.exit_code(stopped))
-}
-
-/// Whether each date of the task reads what the one before it published.
-fn needs_the_one_before(task: &Task) -> bool {
-    task.inputs.iter().any(|input| match &input.source {
-        InputSource::Publication(publication) => {
-            publication.task == task.name && matches!(publication.which, Which::Previous { .. })
-        }
-        InputSource::Path { .. } => false,
-    })
 }
 
 /// The call that does what is left.

@@ -153,14 +153,19 @@ pub(crate) fn check_schemes(reference: &PublicationRef, reader: &Task, producer:
         }
         (Which::Previous { .. }, PartitionScheme::Dates(_), _) => Err(no_order(producer)),
         (Which::Previous { .. }, _, _) => Err(no_order(reader)),
-        (Which::Replaced, _, _) | (Which::Same, _, PartitionScheme::None) => Ok(()),
-        (Which::Same, PartitionScheme::Dates(_), PartitionScheme::Dates(_)) => Ok(()),
-        (
-            Which::Same,
-            PartitionScheme::Values(_) | PartitionScheme::Free,
-            PartitionScheme::Values(_) | PartitionScheme::Free,
-        ) => Ok(()),
-        (Which::Same, _, _) => Err(name_one(reader, producer)),
+        (Which::Same, ours, theirs) if *theirs != PartitionScheme::None && kind(ours) != kind(theirs) => {
+            Err(name_one(reader, producer))
+        }
+        (Which::Same | Which::Replaced, _, _) => Ok(()),
+    }
+}
+
+/// Schemes of one kind can be matched partition by partition.
+fn kind(scheme: &PartitionScheme) -> u8 {
+    match scheme {
+        PartitionScheme::None => 0,
+        PartitionScheme::Dates(_) => 1,
+        PartitionScheme::Values(_) | PartitionScheme::Free => 2,
     }
 }
 
