@@ -37,8 +37,7 @@ fn tell(context: &Context, compacted: &Compacted, dry_run: bool) {
         keys => format!("{keys} dates"),
     };
     let verb = if dry_run { "would forget" } else { "forgot" };
-    let stands = compacted.watermark.as_ref().map_or_else(String::new, |watermark| {
-        format!("; the watermark is {}, and {} dates are compacted in all", watermark.through, watermark.folded)
-    });
+    let stands = compacted.watermark.as_ref().map(|watermark| format!("; the watermark is {}", watermark.through));
+    let stands = stands.unwrap_or_default();
     output::say(&format!("compact: {}: {verb} {keys}{stands}", compacted.task));
 }

@@ -18,7 +18,7 @@ pub struct Watermark {
     /// The highest token that any folded key had. A key without an entry goes on above it, so that no token comes twice
     /// (3.1).
     pub token_floor: Token,
-    /// How many keys were folded since the task began.
+    /// How many keys were folded since the task began; one that was run again and folded again counts twice.
     pub folded: u64,
 }
 

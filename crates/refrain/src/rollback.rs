@@ -23,9 +23,7 @@ impl Boundary {
     pub fn rollback(&self, key: &Key, to: Option<Generation>) -> Result<Conclusion> {
         let plan = self.bare_plan(key)?;
         let state = self.store.key(key)?;
-        // The outputs of a key that is compacted are those that are declared.
-        let declared = self.home.config.declared(&key.task).map(|task| (task, &plan.partition));
-        let Some(published) = self.published_now(key, declared)? else {
+        let Some(published) = self.published_now(key, None)? else {
             return Err(Error::invalid(format!("`{key}` is not published, so there is no earlier version"))
                 .hint(format!("refrain log {} shows its attempts", key.task)));
         };

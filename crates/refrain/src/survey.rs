@@ -9,7 +9,7 @@ use crate::peek::{drift, find_published};
 use crate::plan::Plan;
 use crate::process::Liveness;
 use crate::task::Task;
-use expected::{add_expected, in_range};
+use expected::{Expected, add_expected, in_range};
 use jiff::Timestamp;
 use refrain_core::{
     Generation, Interval, Key, KeySummary, Outcome, Publication, Result, StoreTime, TaskName, differences,
@@ -54,6 +54,8 @@ pub enum State {
     Missing,
     /// Within the range, its interval is not over yet, and it was never attempted.
     Open,
+    /// At or below the watermark: what is known of it is compacted. What it published stands.
+    Compacted,
 }
 
 /// Which partitions to look at, and how closely.
@@ -114,7 +116,14 @@ impl Boundary {
         }
         surveyed.counts.retain(|_, count| *count > 0);
         if let Some(task) = declared {
-            add_expected(task, survey, self.now(), &mut partitions, &mut surveyed.counts)?;
+            let watermark = self.store.watermark(&task.name)?;
+            let expected = Expected { task, survey, now: self.now(), watermark: watermark.as_ref() };
+            add_expected(&expected, &mut partitions, &mut surveyed.counts)?;
+            for status in partitions.iter_mut().filter(|status| status.state == State::Compacted) {
+                if let Err(error) = self.look_at_compacted(task, status) {
+                    status.note = Some(error.message);
+                }
+            }
         }
         surveyed.partitions = partitions;
         Ok(surveyed)
@@ -173,6 +182,19 @@ impl Boundary {
             status.state = State::Stale;
             status.note = Some(change);
         }
+        Ok(())
+    }
+
+    /// What a compacted partition published is told by its head alone.
+    fn look_at_compacted(&self, task: &Task, status: &mut PartitionStatus) -> Result<()> {
+        let key = Key { task: task.name.clone(), partition: status.partition.clone() };
+        let partition = task.partitions.partition_of_key(&key.partition)?;
+        let published = self.published_now(&key, Some((task, &partition)))?;
+        status.generation = published.map(|publication| publication.run.generation);
+        status.note = Some(match status.generation {
+            Some(_) => "published before the watermark".to_owned(),
+            None => "nothing is published there; a run needs --rerun".to_owned(),
+        });
         Ok(())
     }
 

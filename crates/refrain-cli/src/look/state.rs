@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use refrain::survey::State;
 
 /// Every state, the one that needs a person most first.
-const BY_URGENCY: [State; 8] = [
+const BY_URGENCY: [State; 9] = [
     State::Failed,
     State::Unsettled,
     State::Drifted,
@@ -13,10 +13,11 @@ const BY_URGENCY: [State; 8] = [
     State::Stale,
     State::Open,
     State::Published,
+    State::Compacted,
 ];
 
 /// The state in a word or three.
-pub(super) fn word(state: State) -> &'static str {
+pub(crate) fn word(state: State) -> &'static str {
     match state {
         State::Published => "published",
         State::Stale => "stale",
@@ -26,6 +27,7 @@ pub(super) fn word(state: State) -> &'static str {
         State::Unsettled => "unsettled",
         State::Missing => "missing",
         State::Open => "not over yet",
+        State::Compacted => "compacted",
     }
 }
 
@@ -40,6 +42,7 @@ pub(super) fn mark(state: State) -> &'static str {
         State::Unsettled => "?",
         State::Missing => ".",
         State::Open => "o",
+        State::Compacted => "=",
     }
 }
 
@@ -59,6 +62,7 @@ fn style(state: State) -> Style {
         State::Unsettled => AnsiColor::BrightMagenta,
         State::Missing => AnsiColor::Blue,
         State::Open => AnsiColor::BrightBlack,
+        State::Compacted => AnsiColor::BrightGreen,
     };
     let style = Style::new().fg_color(Some(color.into()));
     if matches!(state, State::Failed | State::Unsettled | State::Drifted) { style.bold() } else { style }

@@ -125,8 +125,11 @@ impl Boundary {
     ) -> Result<Option<Publication>> {
         let state = self.store.key(key)?;
         let mut plan = self.bare_plan(key)?;
-        if let (true, Some((task, partition))) = (plan.outputs.is_empty(), declared) {
-            plan = Plan::new(task, partition, &self.sinks)?;
+        match (plan.outputs.is_empty(), declared, self.home.config.declared(&key.task)) {
+            (true, Some((task, partition)), _) => plan = Plan::new(task, partition, &self.sinks)?,
+            // The outputs of a key that is compacted are those that are declared.
+            (true, None, Some(task)) => plan = Plan::new(task, &plan.partition, &self.sinks).unwrap_or(plan),
+            _ => {}
         }
         find_published(self, &plan, state.as_ref())
     }

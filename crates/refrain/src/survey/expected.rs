@@ -3,20 +3,27 @@
 use super::{PartitionStatus, State, Survey};
 use crate::task::Task;
 use jiff::Timestamp;
-use refrain_core::{Calendar, Grain, Interval, PartitionScheme, Result};
+use refrain_core::{Calendar, Grain, Interval, PartitionScheme, Result, Watermark};
 use std::collections::BTreeMap;
+
+/// From what is told which partitions there should be.
+pub(super) struct Expected<'a> {
+    pub(super) task: &'a Task,
+    pub(super) survey: &'a Survey,
+    pub(super) now: Timestamp,
+    pub(super) watermark: Option<&'a Watermark>,
+}
 
 /// Adds what the range or the task's values expect and nobody attempted, and puts all in order of time.
 pub(super) fn add_expected(
-    task: &Task,
-    survey: &Survey,
-    now: Timestamp,
+    wanted: &Expected<'_>,
     partitions: &mut Vec<PartitionStatus>,
     counts: &mut BTreeMap<State, u64>,
 ) -> Result<()> {
+    let Expected { task, survey, .. } = wanted;
     let mut all: BTreeMap<String, PartitionStatus> =
         partitions.drain(..).map(|status| (status.partition.clone(), status)).collect();
-    let expected = expected(task, survey, now, &all)?;
+    let expected = expected(wanted, &all)?;
     let absent: Vec<_> = expected.into_iter().filter(|(partition, _)| !all.contains_key(partition)).collect();
     for (_, state) in &absent {
         *counts.entry(*state).or_default() += 1;
@@ -52,12 +59,8 @@ fn has_offsets(calendar: &Calendar) -> bool {
 }
 
 /// The keys that should be there, and what they are when nobody attempted them.
-fn expected(
-    task: &Task,
-    survey: &Survey,
-    now: Timestamp,
-    known: &BTreeMap<String, PartitionStatus>,
-) -> Result<Vec<(String, State)>> {
+fn expected(wanted: &Expected<'_>, known: &BTreeMap<String, PartitionStatus>) -> Result<Vec<(String, State)>> {
+    let Expected { task, survey, now, watermark } = wanted;
     match &task.partitions {
         PartitionScheme::Dates(calendar) => {
             let ends = match &survey.range {
@@ -65,8 +68,11 @@ fn expected(
                 None => known_ends(calendar, survey, known),
             };
             let Some((first, last)) = ends else { return Ok(Vec::new()) };
-            let state =
-                |interval: &Interval| if calendar.is_open(interval, now) { State::Open } else { State::Missing };
+            let state = |interval: &Interval| match watermark {
+                Some(watermark) if watermark.covers(interval) => State::Compacted,
+                _ if calendar.is_open(interval, *now) => State::Open,
+                _ => State::Missing,
+            };
             Ok(calendar.range(&first, &last)?.map(|interval| (interval.key.clone(), state(&interval))).collect())
         }
         PartitionScheme::Values(values) => Ok(values.iter().map(|value| (value.clone(), State::Missing)).collect()),
