@@ -13,13 +13,16 @@ pub(crate) use worker::worker;
 
 use crate::args::{BackfillArgs, EachArgs, OrderArg};
 use crate::context::Context;
+use crate::look::state::word;
 use crate::output::{self, Loudness, shell_line};
 use progress::Progress;
 use queue::Queue;
 use refrain::core::{Calendar, Interval, Partition, PartitionScheme};
 use refrain::report::exit_code;
+use refrain::survey::{State, Survey};
 use refrain::why::{Why, Would};
 use refrain::{Boundary, Error, Result, Task};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Runs every date; returns the exit code of the first that failed.
@@ -152,7 +155,13 @@ fn refuse_open(context: &Context, task: &Task, args: &BackfillArgs, intervals: &
 }
 
 fn dry_run(boundary: &Boundary, task: &Task, args: &BackfillArgs, intervals: Vec<Interval>) -> Result<u8> {
+    let first = intervals.iter().min_by_key(|interval| interval.start).cloned();
+    let range = first.zip(intervals.iter().max_by_key(|interval| interval.start).cloned());
+    let surveyed = boundary.survey(&task.name, &Survey { range, ..Survey::default() })?;
+    let states: BTreeMap<String, State> =
+        surveyed.partitions.into_iter().map(|status| (status.partition, status.state)).collect();
     for interval in intervals {
+        let state = states.get(&interval.key).copied().unwrap_or(State::Missing);
         let why = boundary.why(task, &Partition::of(interval))?;
         let would = match would(&why, args) {
             Would::Run => "run",
@@ -161,7 +170,12 @@ fn dry_run(boundary: &Boundary, task: &Task, args: &BackfillArgs, intervals: Vec
             Would::Recover => "recover",
             Would::Refuse => "refuse",
         };
-        if !output::data(&format!("{}\t{would}\t{}", why.partition, why.because.join("; "))) {
+        let state = match (why.would, state) {
+            (Would::Wait, _) => "held",
+            (_, State::Published) if why.changed => "changed",
+            (_, state) => word(state),
+        };
+        if !output::data(&format!("{}\t{would}\t{state}: {}", why.partition, why.because.join("; "))) {
             break;
         }
     }

@@ -6,7 +6,7 @@ pub(crate) mod log;
 mod screen;
 mod printed;
 pub(crate) mod show;
-mod state;
+pub(crate) mod state;
 pub(crate) mod status;
 mod story;
 

@@ -88,7 +88,7 @@ fn rate(state: &ProgressState, text: &mut dyn Write) {
         slower => (slower * 3600.0, "h"),
     };
     // Nobody can be told that the bar cannot be drawn.
-    drop(write!(text, "{number:.1}/{unit}"));
+    let _drawn = write!(text, "{number:.1}/{unit}");
 }
 
 #[cfg(test)]

@@ -35,6 +35,41 @@ fn date_08_a_dry_run_lists_exactly_the_dates_and_ends_are_included() {
 }
 
 #[test]
+fn a_dry_run_says_what_each_date_is() {
+    let home = daily(
+        "test -e fails-$REFRAIN_DATE && exit 3; touch at-$REFRAIN_DATE; \
+                      while [ -e hold ] && [ -e refrain.toml ]; do sleep 0.01; done; cat in-$REFRAIN_DATE > $REFRAIN_OUT",
+    );
+    let toml = home.read("refrain.toml").replace("out.o", "in.i = \"in-{date}\"\nout.o");
+    home.config(&toml);
+    for day in 1..=6 {
+        home.write(format!("in-2025-03-0{day}"), "first");
+    }
+    home.write("fails-2025-03-03", "");
+    backfill(&home, "2025-03-01", "2025-03-04", &[]).expect_code(3);
+    home.write("in-2025-03-02", "second");
+    home.write("o/2025-03-04", "by hand");
+    home.write("hold", "");
+    let held = home.spawn(["run", "t", "--date", "2025-03-05"]);
+    refrain_testkit::freeze::wait_for_path(&home.join("at-2025-03-05"));
+    let output = backfill(&home, "2025-03-01", "2025-03-06", &["--dry-run"]).success();
+    let fields =
+        |line: &str| line.split('\t').map(|field| field.split(':').next().unwrap().to_owned()).collect::<Vec<_>>();
+    let told: Vec<Vec<String>> = output.stdout.lines().map(fields).collect();
+    let expected = [
+        ["2025-03-01", "nothing", "published"],
+        ["2025-03-02", "nothing", "changed"],
+        ["2025-03-03", "run", "failed"],
+        ["2025-03-04", "refuse", "changed by hand"],
+        ["2025-03-05", "held", "held"],
+        ["2025-03-06", "run", "missing"],
+    ];
+    assert_eq!(told, expected, "{output}");
+    std::fs::remove_file(home.join("hold")).unwrap();
+    held.wait().success();
+}
+
+#[test]
 fn date_07_an_open_interval_is_refused_unless_it_is_asked_for() {
     let home = daily(PLAIN);
     let refused = backfill(&home, "-2d", "today", &[]);
