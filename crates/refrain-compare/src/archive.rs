@@ -58,7 +58,7 @@ fn broken(error: impl std::fmt::Display) -> Stop {
 
 fn digest(from: &mut dyn Read) -> io::Result<u128> {
     let mut hasher = Xxh3::new();
-    let mut buffer = [0; 32 << 10];
+    let mut buffer = vec![0; 32 << 10];
     loop {
         match from.read(&mut buffer)? {
             0 => return Ok(hasher.digest128()),
@@ -157,7 +157,7 @@ impl Listed {
     /// The pairs whose content differs, as indices of both sides.
     pub(crate) fn differing(&self) -> Vec<(usize, usize)> {
         let pairs =
-            self.pairs.pairs.iter().filter(|pair| !self.left[pair.left].has_same_content(&self.right[pair.right]));
+            self.pairs.matched.iter().filter(|pair| !self.left[pair.left].has_same_content(&self.right[pair.right]));
         pairs.map(|pair| (pair.left, pair.right)).collect()
     }
 
@@ -177,7 +177,7 @@ impl Listed {
                 findings.push(finding);
             }
         }
-        for pair in &self.pairs.pairs {
+        for pair in &self.pairs.matched {
             if let Some(by) = pair.by {
                 let (left, right) = (self.left[pair.left].shown(), self.right[pair.right].shown());
                 let text = format!("the names of members `{left}` and `{right}` differ by {by}");
@@ -185,9 +185,9 @@ impl Listed {
                     .push(Finding::new(FindingKind::FileName, true, text).hint("Name members after what they hold."));
             }
         }
-        let total = self.pairs.pairs.len() as u64;
+        let total = self.pairs.matched.len() as u64;
         let mut count = |kind, what: &str, hint: &str, differs: &dyn Fn(&Member, &Member) -> bool| {
-            let pairs = self.pairs.pairs.iter().map(|pair| (&self.left[pair.left], &self.right[pair.right]));
+            let pairs = self.pairs.matched.iter().map(|pair| (&self.left[pair.left], &self.right[pair.right]));
             let differing = pairs.filter(|(left, right)| differs(left, right)).count() as u64;
             if differing > 0 {
                 let text = format!("the {} header's {what} differs in {differing} of {total} members", format.name());
@@ -206,7 +206,7 @@ impl Listed {
         count(FindingKind::MemberMode, "mode", "Set the modes (`tar --mode=...`), or the umask.", &|a, b| {
             a.mode != b.mode
         });
-        if !self.pairs.pairs.is_sorted_by_key(|pair| pair.right) {
+        if !self.pairs.matched.is_sorted_by_key(|pair| pair.right) {
             let text = "the same members in another order";
             findings
                 .push(Finding::new(FindingKind::MemberOrder, false, text).hint("Sort the names (`tar --sort=name`)."));

@@ -22,6 +22,11 @@ const BATCH_BYTES: usize = 1 << 20;
 /// A row of more bytes than this is not read as a row.
 pub(crate) const ROW_BYTES: usize = 64 << 20;
 
+/// Bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |text, byte| text + &format!("{byte:02x}"))
+}
+
 /// Collects rows of texts into batches.
 struct Collector {
     want: Want,

@@ -14,7 +14,7 @@ pub(crate) struct Paired {
 /// The result of pairing two lists of names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pairs {
-    pub(crate) pairs: Vec<Paired>,
+    pub(crate) matched: Vec<Paired>,
     pub(crate) only_left: Vec<usize>,
     pub(crate) only_right: Vec<usize>,
 }
@@ -22,8 +22,8 @@ pub(crate) struct Pairs {
 /// Pairs equal names first, the n-th with the n-th, then those that are equal but for what a run puts into them.
 pub(crate) fn pair(left: &[Vec<u8>], right: &[Vec<u8>]) -> Pairs {
     let mut result =
-        Pairs { pairs: vec![], only_left: (0..left.len()).collect(), only_right: (0..right.len()).collect() };
-    result.match_by(left, right, None, |name| name.to_vec());
+        Pairs { matched: vec![], only_left: (0..left.len()).collect(), only_right: (0..right.len()).collect() };
+    result.match_by(left, right, None, <[u8]>::to_vec);
     result.match_by(left, right, Some("a UUID"), |name| masked(name, &[Mask::Uuid]));
     result.match_by(left, right, Some("a time"), |name| masked(name, &[Mask::Uuid, Mask::Time]));
     result.match_by(left, right, Some("a temporary name"), |name| {
@@ -32,7 +32,7 @@ pub(crate) fn pair(left: &[Vec<u8>], right: &[Vec<u8>]) -> Pairs {
     result.match_by(left, right, Some("a random or growing part"), |name| {
         masked(name, &[Mask::Uuid, Mask::Time, Mask::Temporary, Mask::Token])
     });
-    result.pairs.sort_unstable_by_key(|pair| pair.left);
+    result.matched.sort_unstable_by_key(|pair| pair.left);
     result
 }
 
@@ -49,7 +49,7 @@ impl Pairs {
             waiting.entry(key(&right[index])).or_default().push(index);
         }
         let mut taken = std::collections::BTreeSet::new();
-        let pairs = &mut self.pairs;
+        let pairs = &mut self.matched;
         self.only_left.retain(|&index| match waiting.get_mut(&key(&left[index])).and_then(Vec::pop) {
             Some(other) => {
                 taken.insert(other);
@@ -138,7 +138,7 @@ mod tests {
 
     fn by(left: &str, right: &str) -> Option<Option<&'static str>> {
         let pairs = pair(&[left.into()], &[right.into()]);
-        pairs.pairs.first().map(|pair| pair.by)
+        pairs.matched.first().map(|pair| pair.by)
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
     fn equal_names_go_first_and_in_their_order() {
         let names = |list: &[&str]| list.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
         let pairs = pair(&names(&["a", "tmp12", "a"]), &names(&["tmp99", "a", "a", "z"]));
-        let found: Vec<_> = pairs.pairs.iter().map(|pair| (pair.left, pair.right)).collect();
+        let found: Vec<_> = pairs.matched.iter().map(|pair| (pair.left, pair.right)).collect();
         assert_eq!(found, [(0, 1), (1, 0), (2, 2)]);
         assert_eq!((pairs.only_left, pairs.only_right), (vec![], vec![3]));
     }

@@ -10,7 +10,7 @@ mod words;
 
 use crate::options::Known;
 use crate::report::{Cause, Example};
-use hypothesis::{Hypothesis, Seen};
+use hypothesis::{Hypothesis, Scope, Seen};
 use pairs::Texts;
 use std::borrow::Cow;
 
@@ -82,15 +82,16 @@ impl<'a> Story<'a> {
         &self.examples
     }
 
-    /// What the values look like; `column` is the column's name, which may tell more.
-    pub(crate) fn tell(&self, column: &str) -> Option<Told> {
-        let whole = self.whole.best(column, self.pairs, &self.background);
+    /// What the values look like; `column` is the column's name, which may tell more, `total` the number of all rows.
+    pub(crate) fn tell(&self, column: &str, total: u64) -> Option<Told> {
+        let scope = Scope { column, pairs: self.pairs, total };
+        let whole = self.whole.best(&scope, &self.background);
         let is_vague = |found: &Hypothesis| matches!(found, Hypothesis::Token | Hypothesis::AbsolutePath);
         if let Some(found) = whole.filter(|found| !is_vague(found)) {
             return Some(words::tell(found, &self.whole, &self.background, false));
         }
         let part = self.part.as_ref().filter(|_| self.pairs > 0);
-        let found = part.and_then(|part| part.best(column, self.pairs, &self.background).map(|found| (found, part)));
+        let found = part.and_then(|part| part.best(&scope, &self.background).map(|found| (found, part)));
         match (found, whole) {
             (Some((found, seen)), _) => Some(words::tell(found, seen, &self.background, true)),
             (None, Some(found)) => Some(words::tell(found, &self.whole, &self.background, false)),

@@ -69,7 +69,7 @@ fn compare_entries(left: &[Entry], right: &[Entry], options: &Options) -> Result
     let list = |entries: &[Entry]| entries.iter().map(|entry| entry.name.clone()).collect::<Vec<_>>();
     let pairs = names::pair(&list(left), &list(right));
     let (mut equal, mut files) = (0, vec![]);
-    for pair in &pairs.pairs {
+    for pair in &pairs.matched {
         let (from, to) = (&left[pair.left], &right[pair.right]);
         let (formats, mut findings) = compare_pair(from, to, options)?;
         if let Some(by) = pair.by {

@@ -65,15 +65,17 @@ fn head(path: &Path) -> Result<Vec<u8>, Error> {
 /// A file without any delimiter is one column; nothing when no delimiter fits.
 pub(crate) fn delimiter(head: &[u8]) -> Option<u8> {
     let mut best: Option<(usize, u8)> = None;
+    let mut is_ragged = false;
     for delimiter in DELIMITERS {
         let records = records(head, delimiter, false);
         let width = records.first().map_or(1, Vec::len);
         let fits = records.iter().all(|record| record.len() == width);
+        is_ragged |= !fits;
         if fits && best.is_none_or(|(most, _)| width > most) {
             best = Some((width, delimiter));
         }
     }
-    best.map(|(_, delimiter)| delimiter)
+    best.filter(|(width, _)| *width > 1 || !is_ragged).map(|(_, delimiter)| delimiter)
 }
 
 /// Whether `head` holds several columns of at least three records, whatever the file's name.
@@ -164,7 +166,7 @@ impl Table for CsvTable {
                     ReadRecordResult::OutputFull if record.len() < ROW_BYTES => record.resize(record.len() * 2, 0),
                     ReadRecordResult::OutputFull => return Err(too_long(rows.number)),
                     ReadRecordResult::OutputEndsFull if ends.len() <= self.columns.len() + 16 => {
-                        ends.resize(ends.len() * 2, 0)
+                        ends.resize(ends.len() * 2, 0);
                     }
                     ReadRecordResult::OutputEndsFull => return Err(rows.ragged(ends.len())),
                     ReadRecordResult::Record => {

@@ -20,6 +20,10 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
+    fn is_utf16(self) -> bool {
+        matches!(self, Self::Utf16LittleEndian | Self::Utf16BigEndian)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "UTF-8",
@@ -56,6 +60,9 @@ pub(crate) fn findings(left: &Path, right: &Path) -> Result<Vec<Finding>, Error>
         let text = format!("the left side is {}, the right {}", left.encoding.name(), right.encoding.name());
         let hint = "Write UTF-8 without a byte order mark on both.";
         findings.push(Finding::new(FindingKind::Encoding, false, text).hint(hint));
+    }
+    if [left, right].iter().any(|surface| surface.encoding.is_utf16()) {
+        return Ok(findings);
     }
     if (left.returns == 0) != (right.returns == 0) {
         let name = |surface: Surface| if surface.returns == 0 { "\\n" } else { "\\r\\n" };

@@ -8,7 +8,7 @@ use crate::story::cut;
 use arrow_array::RecordBatchReader;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ pub(crate) fn findings(left: &ParquetTable, right: &ParquetTable) -> Vec<Finding
 
 fn layout(left: &ParquetMetaData, right: &ParquetMetaData) -> Option<Finding> {
     let groups =
-        |metadata: &ParquetMetaData| metadata.row_groups().iter().map(|group| group.num_rows()).collect::<Vec<_>>();
+        |metadata: &ParquetMetaData| metadata.row_groups().iter().map(RowGroupMetaData::num_rows).collect::<Vec<_>>();
     let (groups_left, groups_right) = (groups(left), groups(right));
     let text = if groups_left != groups_right {
         let (left, right) = (groups_left.len(), groups_right.len());
@@ -122,14 +122,14 @@ fn layout(left: &ParquetMetaData, right: &ParquetMetaData) -> Option<Finding> {
 }
 
 fn compressions(metadata: &ParquetMetaData) -> BTreeSet<String> {
-    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let chunks = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     chunks
         .map(|chunk| format!("{:?}", chunk.compression()).split('(').next().unwrap_or_default().to_lowercase())
         .collect()
 }
 
 fn encodings(metadata: &ParquetMetaData) -> Vec<String> {
-    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let chunks = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     chunks.map(|chunk| format!("{:?}", chunk.encodings().collect::<Vec<_>>())).collect()
 }
 

@@ -29,17 +29,25 @@ pub(super) fn hash(array: &dyn Array, hashes: &mut [u64], start: usize, stride: 
         DataType::Float32 => numbers::<Float32Type>(array, &mut put, |value| float(f64::from(value))),
         DataType::Float64 => numbers::<Float64Type>(array, &mut put, float),
         DataType::Utf8 => {
-            array.as_string::<i32>().iter().enumerate().for_each(|(row, text)| put(row, bytes(text.map(str::as_bytes))))
+            array
+                .as_string::<i32>()
+                .iter()
+                .enumerate()
+                .for_each(|(row, text)| put(row, bytes(text.map(str::as_bytes))));
         }
         DataType::LargeUtf8 => {
-            array.as_string::<i64>().iter().enumerate().for_each(|(row, text)| put(row, bytes(text.map(str::as_bytes))))
+            array
+                .as_string::<i64>()
+                .iter()
+                .enumerate()
+                .for_each(|(row, text)| put(row, bytes(text.map(str::as_bytes))));
         }
         DataType::Utf8View => {
-            array.as_string_view().iter().enumerate().for_each(|(row, text)| put(row, bytes(text.map(str::as_bytes))))
+            array.as_string_view().iter().enumerate().for_each(|(row, text)| put(row, bytes(text.map(str::as_bytes))));
         }
         DataType::Binary => array.as_binary::<i32>().iter().enumerate().for_each(|(row, value)| put(row, bytes(value))),
         DataType::LargeBinary => {
-            array.as_binary::<i64>().iter().enumerate().for_each(|(row, value)| put(row, bytes(value)))
+            array.as_binary::<i64>().iter().enumerate().for_each(|(row, value)| put(row, bytes(value)));
         }
         kind => {
             let data = array.to_data();
@@ -139,12 +147,12 @@ fn list(array: &dyn Array) -> String {
 fn binary(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => value.iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => super::hex(value),
     }
 }
 
 fn uuid(value: &[u8]) -> String {
-    let mut text: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut text: String = super::hex(value);
     for place in [20, 16, 12, 8] {
         text.insert(place, '-');
     }
@@ -158,8 +166,7 @@ fn temporal(kind: &DataType, array: &dyn Array, row: usize) -> Option<String> {
     let value = data.buffers().first()?.as_slice().get(start..start + width)?;
     let number = match *value {
         [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
-        [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
-        _ => return None,
+        ref bytes => i64::from_le_bytes(bytes.try_into().ok()?),
     };
     let nanoseconds = |unit: &TimeUnit| {
         i128::from(number)

@@ -43,9 +43,8 @@ fn as_text(head: &[u8], name: &str) -> Format {
     match extension.as_str() {
         "csv" | "psv" => Format::Csv,
         "tsv" | "tab" => Format::Tsv,
-        "jsonl" | "ndjson" | "jsonlines" => Format::JsonLines,
         "json" if is_one_document(head) => Format::Json,
-        "json" => Format::JsonLines,
+        "json" | "jsonl" | "ndjson" | "jsonlines" => Format::JsonLines,
         "txt" | "log" | "md" | "html" | "xml" | "sql" | "py" | "yaml" | "yml" | "toml" => Format::Text,
         _ if is_utf16 => Format::Text,
         _ => unnamed(head),

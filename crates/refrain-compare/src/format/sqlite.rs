@@ -160,7 +160,7 @@ fn cell(value: ValueRef<'_>, collector: &mut Collector) {
         }
         ValueRef::Text(text) => collector.cell(text),
         ValueRef::Blob(bytes) => {
-            let shown: String = bytes.iter().take(1024).map(|byte| format!("{byte:02x}")).collect();
+            let shown = super::hex(&bytes[..bytes.len().min(1024)]);
             collector.hashed_cell(tagged(3, bytes), Some(shown.as_bytes()));
         }
     }

@@ -80,7 +80,9 @@ impl<'a> Differ<'a> {
     fn order_finding(&self) -> Result<Finding, Failed> {
         let sides =
             ((self.tables.left, self.matched.left.as_slice()), (self.tables.right, self.matched.right.as_slice()));
-        order::tell(sides.0, sides.1, (self.tables.rows, self.tables.is_text))
+        let scene =
+            order::Scene { rows: self.tables.rows, is_content: self.tables.is_text, are_same: self.has_same_rows() };
+        order::tell(sides.0, sides.1, scene)
     }
 
     fn differences(&self) -> Result<Vec<Finding>, Failed> {
@@ -150,7 +152,7 @@ impl<'a> Differ<'a> {
         if keyed.alone != [0, 0] {
             return Ok(None);
         }
-        self.tell_keyed(keyed, self.left.rows).map(Some)
+        self.tell_keyed(&keyed, self.left.rows).map(Some)
     }
 
     fn join_by(&self, key: &[usize], wanted: impl Fn(Side, u64) -> bool + Sync) -> Result<KeyedRows, Failed> {
@@ -185,7 +187,7 @@ impl<'a> Differ<'a> {
         Ok(found)
     }
 
-    fn tell_keyed(&self, keyed: KeyedRows, compared: u64) -> Result<Vec<Finding>, Failed> {
+    fn tell_keyed(&self, keyed: &KeyedRows, compared: u64) -> Result<Vec<Finding>, Failed> {
         let mut tales = self.tales();
         for (tale, differing) in tales.iter_mut().zip(&keyed.differing) {
             tale.differing = *differing;
@@ -259,9 +261,8 @@ impl<'a> Differ<'a> {
             Side::Left => only_left.contains(row),
             Side::Right => only_right.contains(row),
         })?;
-        let (alone, examples) = (keyed.alone, keyed.examples.clone());
-        let mut findings = self.tell_keyed(keyed, self.left.rows - alone[0])?;
-        findings.extend(self.tell_alone(alone, &examples)?);
+        let mut findings = self.tell_keyed(&keyed, self.left.rows - keyed.alone[0])?;
+        findings.extend(self.tell_alone(keyed.alone, &keyed.examples)?);
         Ok(findings)
     }
 

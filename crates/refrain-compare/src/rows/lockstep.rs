@@ -38,8 +38,11 @@ pub(super) fn walk(left: &dyn Table, right: &dyn Table, mut visit: impl FnMut(&P
     })
 }
 
+/// A batch and the next row in it.
+type At = (Batch, usize);
+
 fn pair_up(left: &Receiver<Batch>, right: &Receiver<Batch>, visit: &mut impl FnMut(&Pair<'_>)) {
-    let (mut current_left, mut current_right): (Option<(Batch, usize)>, Option<(Batch, usize)>) = (None, None);
+    let (mut current_left, mut current_right): (Option<At>, Option<At>) = (None, None);
     loop {
         let (Some(from_left), Some(from_right)) = (refill(current_left, left), refill(current_right, right)) else {
             return;
@@ -54,7 +57,7 @@ fn pair_up(left: &Receiver<Batch>, right: &Receiver<Batch>, visit: &mut impl FnM
 }
 
 /// The batch at hand while it has rows left, or the next one that has any.
-fn refill(current: Option<(Batch, usize)>, receiver: &Receiver<Batch>) -> Option<(Batch, usize)> {
+fn refill(current: Option<At>, receiver: &Receiver<Batch>) -> Option<At> {
     match current {
         Some((batch, row)) if row < batch.rows => Some((batch, row)),
         _ => receiver.iter().find(|batch| batch.rows > 0).map(|batch| (batch, 0)),

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 
 /// The ways in which a column may be sorted.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each stands for itself: any may hold with any other")]
 struct Sorted {
     by_bytes: bool,
     by_locale: bool,
@@ -14,18 +15,31 @@ struct Sorted {
     varies: bool,
 }
 
+/// How the rows are called, and what is known of them.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) rows: &'a str,
+    /// Whether their order is content.
+    pub(super) is_content: bool,
+    /// Whether nothing but their order differs.
+    pub(super) are_same: bool,
+}
+
 /// Says that the same rows stand in another order, and what that looks like.
 pub(super) fn tell(
     (left, columns_left): (&dyn Table, &[usize]),
     (right, columns_right): (&dyn Table, &[usize]),
-    (rows, is_content): (&str, bool),
+    scene: Scene<'_>,
 ) -> Result<Finding, (Side, Stop)> {
     let (sorted_left, sorted_right) = both(|| survey(left, columns_left), || survey(right, columns_right))?;
     let name = |place: usize| left.columns()[columns_left[place]].name.as_str();
     let mut pairs = sorted_left.iter().zip(&sorted_right).enumerate();
-    let text = format!("same {rows} in another order");
+    let text = match scene {
+        Scene { are_same: true, rows, .. } => format!("same {rows} in another order"),
+        Scene { rows, .. } => format!("the {rows} stand in another order"),
+    };
     let found = pairs.find_map(|(place, (a, b))| cause(*a, *b).map(|cause| (place, cause)));
-    let mut finding = Finding::new(FindingKind::RowOrder, is_content, text);
+    let mut finding = Finding::new(FindingKind::RowOrder, scene.is_content, text);
     let hint = match found {
         Some((place, Cause::LocaleSort)) => {
             finding.cause = Some(Cause::LocaleSort);

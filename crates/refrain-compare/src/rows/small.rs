@@ -2,6 +2,7 @@
 
 use super::join::RowSet;
 use super::{RowHasher, Stop, Table, Want};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -28,7 +29,7 @@ pub(super) fn fetch(table: &dyn Table, columns: &[usize], wanted: &RowSet) -> Re
         for row in 0..batch.rows {
             if wanted.contains(number) {
                 let texts: Vec<_> =
-                    columns.iter().map(|column| batch.text(row, *column).map(|text| text.into_owned())).collect();
+                    columns.iter().map(|column| batch.text(row, *column).map(Cow::into_owned)).collect();
                 bytes += texts.iter().map(|text| text.as_ref().map_or(0, Vec::len) + 48).sum::<usize>();
                 let cells = batch.row(row);
                 rows.push(Row { number, hashes: columns.iter().map(|column| cells[*column]).collect(), texts });

@@ -83,6 +83,15 @@ impl<T: PartialEq> Same<T> {
     }
 }
 
+/// What a story is about.
+pub(super) struct Scope<'a> {
+    pub(super) column: &'a str,
+    /// Pairs that differ and were looked at.
+    pub(super) pairs: u64,
+    /// All pairs, equal ones as well.
+    pub(super) total: u64,
+}
+
 /// What has been seen of the pairs of one column.
 #[derive(Debug)]
 pub(super) struct Seen {
@@ -210,18 +219,19 @@ impl Seen {
         }
     }
 
-    /// The most telling hypothesis that holds for all of `pairs` pairs.
-    pub(super) fn best(&self, column: &str, pairs: u64, background: &Background<'_>) -> Option<Hypothesis> {
-        self.open.iter().copied().find(|hypothesis| self.is_told(*hypothesis, column, pairs, background))
+    /// The most telling hypothesis that holds for all pairs.
+    pub(super) fn best(&self, scope: &Scope<'_>, background: &Background<'_>) -> Option<Hypothesis> {
+        self.open.iter().copied().find(|hypothesis| self.is_told(*hypothesis, scope, background))
     }
 
     /// Whether a hypothesis that holds is worth telling: some need more than one pair, or a telling name.
-    fn is_told(&self, hypothesis: Hypothesis, column: &str, pairs: u64, background: &Background<'_>) -> bool {
-        let name = column.to_ascii_lowercase();
+    fn is_told(&self, hypothesis: Hypothesis, scope: &Scope<'_>, background: &Background<'_>) -> bool {
+        let name = scope.column.to_ascii_lowercase();
+        let Scope { pairs, total, .. } = *scope;
         match hypothesis {
             Hypothesis::ProcessId => {
-                name.split(['_', '.', ' ']).any(|part| matches!(part, "pid" | "process" | "ppid"))
-                    || (pairs >= 3 && name != "line")
+                let is_process = |part| matches!(part, "pid" | "process" | "ppid");
+                name.split(['_', '.', ' ']).any(is_process) || (pairs >= 3 && pairs == total)
             }
             Hypothesis::Counter => pairs >= 2,
             Hypothesis::RandomNumber => {
@@ -236,7 +246,7 @@ impl Seen {
                 let is_ours = |text: &str| background.host_name == Some(text);
                 has_name(&name) || matches!(&self.host, Same::One((left, right)) if is_ours(left) || is_ours(right))
             }
-            Hypothesis::TimeZone => pairs >= 2 || matches!(self.shift, Same::One(0)),
+            Hypothesis::TimeZone => pairs >= 2 || self.is_same_instant(),
             _ => true,
         }
     }

@@ -32,11 +32,11 @@ pub(super) fn time(text: &str) -> Option<(TimeShape, i128)> {
         let shape = if is_date { TimeShape::Date } else { TimeShape::Civil };
         return nanoseconds(instant).map(|value| (shape, value));
     }
-    if text.contains(':') {
-        if let Ok(time) = text.parse::<civil::Time>() {
-            let since: SignedDuration = time.duration_since(civil::Time::midnight());
-            return Some((TimeShape::TimeOfDay, since.as_nanos()));
-        }
+    if let Ok(time) = text.parse::<civil::Time>()
+        && text.contains(':')
+    {
+        let since: SignedDuration = time.duration_since(civil::Time::midnight());
+        return Some((TimeShape::TimeOfDay, since.as_nanos()));
     }
     written_out(text).and_then(nanoseconds).map(|value| (TimeShape::Civil, value))
 }
@@ -55,18 +55,19 @@ fn nanoseconds(time: civil::DateTime) -> Option<i128> {
 }
 
 /// The forms of `date`, of mail and web headers, and of logs.
+const FORMS: [&str; 6] = [
+    "%a %b %e %H:%M:%S %Y",
+    "%a, %d %b %Y %H:%M:%S GMT",
+    "%a, %d %b %Y %H:%M:%S %z",
+    "%d/%b/%Y:%H:%M:%S %z",
+    "%Y/%m/%d %H:%M:%S",
+    "%d %b %Y %H:%M:%S",
+];
+
 fn written_out(text: &str) -> Option<civil::DateTime> {
     if !text.bytes().any(|byte| byte.is_ascii_alphabetic() || byte == b'/') {
         return None;
     }
-    const FORMS: [&str; 6] = [
-        "%a %b %e %H:%M:%S %Y",
-        "%a, %d %b %Y %H:%M:%S GMT",
-        "%a, %d %b %Y %H:%M:%S %z",
-        "%d/%b/%Y:%H:%M:%S %z",
-        "%Y/%m/%d %H:%M:%S",
-        "%d %b %Y %H:%M:%S",
-    ];
     // `date` puts the zone's abbreviation before the year, which says nothing that two runs on one machine differ in.
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_date_output = words.len() == 6 && words[4].bytes().all(|byte| byte.is_ascii_uppercase());
@@ -85,7 +86,7 @@ fn epoch(text: &str) -> Option<i128> {
     let value: i128 = whole.parse().ok()?;
     let unit = [1_000_000_000, 1_000_000, 1000, 1]
         .into_iter()
-        .find(|unit| (946_684_800_000_000_000..4_102_444_800_000_000_000).contains(&(value * unit)))?;
+        .find(|unit| (946_684_800_000_000_000..4_102_444_800_000_000_000).contains(&value.saturating_mul(*unit)))?;
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
     Some(value * unit + digits.parse::<i128>().ok()? * unit / 1_000_000_000)
 }
