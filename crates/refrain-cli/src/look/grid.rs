@@ -127,7 +127,7 @@ impl Grid {
         most_rows: usize,
         width: usize,
     ) -> Option<Self> {
-        let fits = |rows: Rows, cell: usize| label_width(rows) + GAP + rows.columns() * cell <= width + cell - 1;
+        let fits = |rows: Rows, cell: usize| label_width(rows) + GAP + rows.columns() * cell < width + cell;
         let (rows, cell_width) = Rows::of(calendar.grain())
             .iter()
             .find_map(|rows| [2, 1].into_iter().find(|cell| fits(*rows, *cell)).map(|cell| (*rows, cell)))?;
@@ -139,16 +139,15 @@ impl Grid {
             let (label, column) = rows.place(&interval);
             // A clock set back over midnight shows the day before once more, so that the last two rows can be meant.
             let recent = lines.len().saturating_sub(2);
-            let row = match lines[recent..].iter().position(|row| row.label == label) {
-                Some(row) => recent + row,
-                None => {
-                    filled += usize::from(lines.last().is_some_and(|row| !row.is_missing()));
-                    if filled == most_rows {
-                        break;
-                    }
-                    lines.push(Row { label, cells: vec![Vec::new(); rows.columns()], first: String::new() });
-                    lines.len() - 1
+            let row = if let Some(row) = lines[recent..].iter().position(|row| row.label == label) {
+                recent + row
+            } else {
+                filled += usize::from(lines.last().is_some_and(|row| !row.is_missing()));
+                if filled == most_rows {
+                    break;
                 }
+                lines.push(Row { label, cells: vec![Vec::new(); rows.columns()], first: String::new() });
+                lines.len() - 1
             };
             lines[row].cells[column].insert(0, status.state);
             lines[row].first.clone_from(&status.partition);

@@ -69,7 +69,7 @@ fn ended(attempt: &AttemptRecord, ending: &Ending) -> String {
 /// Who, where: as the process named itself when it began.
 fn by(attempt: &AttemptRecord) -> String {
     let Ok(process) = serde_json::from_str::<ProcessIdentity>(&attempt.process) else { return String::new() };
-    format!(", by {}", process)
+    format!(", by {process}")
 }
 
 fn bold(text: &str, screen: Screen) -> String {
