@@ -11,6 +11,7 @@ use support::{attempt, complete_run, granted, holder, key, open, opened, request
 
 /// As `sqlite3 state.db .dump` shows a state of format 1. Never edited: a change that needs it edited is a new format.
 const FORMAT_1: &str = include_str!("fixtures/state-1.sql");
+const FORMAT_2: &str = include_str!("fixtures/state-2.sql");
 
 #[test]
 fn a_state_of_format_1_is_read_and_goes_on() {
@@ -45,12 +46,27 @@ fn a_state_of_format_1_is_read_and_goes_on() {
 }
 
 #[test]
-fn what_is_written_today_has_the_columns_of_format_1() {
+fn a_state_of_format_2_has_its_watermark() {
     let home = tempfile::tempdir().unwrap();
-    let (old, new) = (home.path().join("old.db"), home.path().join("new.db"));
-    Connection::open(&old).unwrap().execute_batch(FORMAT_1).unwrap();
+    let state = home.path().join("state.db");
+    Connection::open(&state).unwrap().execute_batch(FORMAT_2).unwrap();
+    let store = open(&state);
+    let watermark = store.watermark(&key("").task).unwrap().unwrap();
+    assert_eq!((watermark.through.as_str(), watermark.folded), ("2025-03-23", 82));
+    assert_eq!(watermark.ends_at.to_string(), "2025-03-24T00:00:00Z");
+    assert_eq!(granted(&store, &key("2025-03-20"), &request(3)).token, Token::new(10), "above the floor");
+}
+
+#[test]
+fn what_is_written_today_has_the_columns_of_format_2() {
+    let home = tempfile::tempdir().unwrap();
+    let [old, older, new] = ["old.db", "older.db", "new.db"].map(|name| home.path().join(name));
+    Connection::open(&old).unwrap().execute_batch(FORMAT_2).unwrap();
+    Connection::open(&older).unwrap().execute_batch(FORMAT_1).unwrap();
+    drop(open(&older));
     drop(support::create(&new));
     assert_eq!(schema(&new), schema(&old));
+    assert_eq!(schema(&older), schema(&old), "brought up to date");
 }
 
 fn schema(state: &Path) -> Vec<String> {

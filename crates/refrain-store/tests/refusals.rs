@@ -60,8 +60,8 @@ fn a_newer_format_is_refused_with_both_numbers() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state.db");
     drop(create(&state));
-    sql(&state, "UPDATE meta SET format = 2");
-    refused(&state, ErrorKind::Unsupported, "state format 2 is newer than this refrain knows (1)");
+    sql(&state, "UPDATE meta SET format = 3");
+    refused(&state, ErrorKind::Unsupported, "state format 3 is newer than this refrain knows (2)");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 mod support;
 
-use refrain_core::{AttemptFilter, StateStore};
+use jiff::{SignedDuration, Timestamp};
+use refrain_core::{AttemptFilter, Foldable, StateStore};
 use refrain_testkit::program::Output;
 use rusqlite::{Connection, params};
 use std::path::Path;
@@ -88,6 +89,44 @@ fn ledg_02_attempts_are_bounded_by_compaction_in_batches() {
     }
     assert_eq!(store.compact_attempts(10, 100).unwrap(), 2000);
     assert!(std::fs::metadata(&state).unwrap().len() <= size);
+}
+
+#[test]
+fn ledg_02_a_hundred_thousand_dates_are_folded_in_seconds_and_their_room_is_given_back() {
+    const LEFT: usize = 1000;
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state.db");
+    seed(&state, KEYS, 2);
+    let size = || std::fs::metadata(&state).unwrap().len();
+    let before = size();
+    let store = open(&state);
+    let mut foldable = Vec::new();
+    store
+        .for_each_key(None, &mut |summary| {
+            let day = i64::try_from(foldable.len()).unwrap();
+            foldable.push(Foldable {
+                partition: summary.key.partition,
+                ends_at: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * day),
+                run: Some(support::run_id(1)), // all records are copies of one
+                last_attempt: summary.last_attempt.map(|attempt| attempt.attempt),
+            });
+            Ok(())
+        })
+        .unwrap();
+    foldable.truncate(foldable.len() - LEFT);
+    let task = key("").task;
+    let (stay, took) = time(|| foldable.chunks(500).flat_map(|batch| store.fold(&task, batch).unwrap()).count());
+    assert_eq!(stay, 0);
+    println!("folded in {took:?}");
+    let ((), took) = time(|| store.reclaim().unwrap());
+    println!("{before} bytes became {} in {took:?}", size());
+    assert!(size() * 20 < before, "{} of {before} bytes are left", size());
+    let log = std::fs::metadata(home.path().join("state.db-wal")).unwrap().len();
+    assert!(log < 1 << 20, "the log has {log} bytes");
+    // The rest is as it was, and a folded key starts above its former tokens.
+    assert_eq!(store.attempts(&AttemptFilter::default()).unwrap().len(), 2 * LEFT);
+    assert!(complete_run(&store, &key("000001"), u128::MAX).get() > 2);
+    assert!(complete_run(&open(&state), &key("099999"), u128::MAX - 1).get() > 0);
 }
 
 fn time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
