@@ -5,7 +5,7 @@ use crate::command::Stdout;
 use crate::driver::stopped_by;
 use crate::ids;
 use crate::process::{Event, EventReceiver, EventSender};
-use crate::report::Conclusion;
+use crate::report::{Conclusion, Report};
 use crate::task::Task;
 use refrain_core::{ErrorKind, Partition, Result, TaskEnd, Window, format_duration};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Boundary {
     /// the pause, in which no lease is held and a signal ends the call at once.
     ///
     /// # Errors
-    /// As [`Boundary::run`]; what fails before an attempt is never tried again.
+    /// As [`Boundary::run`]. Of what fails before there is an attempt only `unavailable` is tried again.
     pub fn run_with_retries(
         &self,
         task: &Task,
@@ -58,7 +58,13 @@ impl Boundary {
         let mut options = options.clone();
         let of = task.retry.attempts;
         for number in 2..=of {
-            let mut conclusion = self.run(task, partition, &options, stdout, &mut *attach)?;
+            let mut conclusion = match self.run(task, partition, &options, stdout, &mut *attach) {
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    let report = Report::of_error(task.name.as_str(), &partition.key, self.now(), &error);
+                    Conclusion { report, notes: Vec::new(), error: Some(error) }
+                }
+                ended => ended?,
+            };
             let kind = conclusion.report.error.as_ref().map(|error| error.kind);
             let covers = |kind| task.retry.covers(conclusion.report.window, kind, conclusion.report.task_end);
             if kind == Some(ErrorKind::Held) && options.returns_to_held || !kind.is_some_and(covers) {

@@ -82,7 +82,7 @@ fn coordinate(
         // This function's caller holds a sender, so there is always somebody to hear of.
         match happenings.recv() {
             Ok(Happening::Signal(signal)) => {
-                queue.stop(Stopped::BySignal(signal));
+                queue.stop(Stopped::Signal(signal));
                 let mut running = lock(running);
                 running.signal = Some(signal);
                 running.pids.iter().for_each(|pid| pass_on(*pid, signal));

@@ -20,10 +20,10 @@ pub(super) struct Queue {
 /// Why no further date is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopped {
-    BySignal(i32),
-    ByFailures(u64),
+    Signal(i32),
+    Failures(u64),
     /// A date is not published that the next one needs.
-    ByGap,
+    Gap,
 }
 
 /// A date that is to be worked on now.
@@ -65,13 +65,13 @@ impl Queue {
         self.failures += 1;
         self.gap();
         if self.max_failures.is_some_and(|most| self.failures >= most) {
-            self.stop(Stopped::ByFailures(self.failures));
+            self.stop(Stopped::Failures(self.failures));
         }
     }
 
     fn gap(&mut self) {
         if self.in_order {
-            self.stop(Stopped::ByGap);
+            self.stop(Stopped::Gap);
         }
     }
 
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(day(&mut queue, 1), None);
         assert_eq!(day(&mut queue, 0), Some(2));
         queue.failed();
-        assert_eq!((day(&mut queue, 0), queue.stopped()), (None, Some(Stopped::ByGap)));
+        assert_eq!((day(&mut queue, 0), queue.stopped()), (None, Some(Stopped::Gap)));
         assert_eq!(queue.into_rest().0.len(), 1);
     }
 
@@ -136,6 +136,6 @@ mod tests {
         assert_eq!((day(&mut queue, 0), day(&mut queue, 1)), (Some(1), Some(2)));
         queue.failed();
         queue.failed();
-        assert_eq!((day(&mut queue, 0), queue.stopped()), (None, Some(Stopped::ByFailures(2))));
+        assert_eq!((day(&mut queue, 0), queue.stopped()), (None, Some(Stopped::Failures(2))));
     }
 }

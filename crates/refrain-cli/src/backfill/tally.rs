@@ -72,7 +72,7 @@ impl Tally {
     pub(super) fn exit_code(&self, stopped: Option<Stopped>) -> u8 {
         match (self.exit_code, stopped) {
             (Some(code), _) => code,
-            (None, Some(Stopped::BySignal(signal))) => u8::try_from(128 + signal).unwrap_or(exit_code::FAILED),
+            (None, Some(Stopped::Signal(signal))) => u8::try_from(128 + signal).unwrap_or(exit_code::FAILED),
             (None, _) if self.held.is_empty() => exit_code::PUBLISHED,
             (None, _) => exit_code::HELD,
         }
@@ -89,10 +89,10 @@ impl Tally {
             line.push_str(&format!(", {left} not begun"));
         }
         let why = match stopped {
-            Some(Stopped::BySignal(signal)) => format!(" (stopped by signal {signal})"),
-            Some(Stopped::ByFailures(most)) => format!(" (stopped: {most} failed, and --max-failures allows no more)"),
-            Some(Stopped::ByGap) if left > 0 => " (stopped: each date needs the one before it)".to_owned(),
-            Some(Stopped::ByGap) | None => String::new(),
+            Some(Stopped::Signal(signal)) => format!(" (stopped by signal {signal})"),
+            Some(Stopped::Failures(most)) => format!(" (stopped: {most} failed, and --max-failures allows no more)"),
+            Some(Stopped::Gap) if left > 0 => " (stopped: each date needs the one before it)".to_owned(),
+            Some(Stopped::Gap) | None => String::new(),
         };
         line + &why
     }

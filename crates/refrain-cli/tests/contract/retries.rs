@@ -167,6 +167,19 @@ fn the_report_says_whether_a_repeat_is_worthwhile() {
 }
 
 #[test]
+fn a_place_that_cannot_be_reached_is_tried_again() {
+    let home = home();
+    // The staging directory of another filesystem lies on the home's: that filesystem is not mounted.
+    home.config(
+        "staging = [\"mount/staging\"]\n[task.t]\nout.o = \"mount/o\"\ncommand = \"echo x > $REFRAIN_OUT\"\n\
+         retry = { attempts = 3, backoff = \"1ms\" }\n",
+    );
+    let call = run(&home, &["t"], "").nothing(125, "error");
+    assert_eq!((&call.report["error"]["kind"], &call.report["retry"]), (&json!("unavailable"), &json!("later")));
+    assert_eq!(call.output.stderr.matches("Next try (").count(), 2, "{}", call.output);
+}
+
+#[test]
 fn what_cannot_be_read_of_the_keys_is_named() {
     let home = home();
     for (line, phrases) in [
