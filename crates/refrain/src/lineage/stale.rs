@@ -6,6 +6,7 @@ use crate::plan::Plan;
 use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord, differences};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::rc::Rc;
 
 /// An input that a publication was made from and that does not stand any more as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl Boundary {
 pub(crate) struct Lineages<'b> {
     boundary: &'b Boundary,
     found: BTreeMap<Key, Vec<StaleInput>>,
-    standing: BTreeMap<Key, Option<Publication>>,
+    standing: BTreeMap<Key, Option<Rc<Publication>>>,
 }
 
 impl<'b> Lineages<'b> {
@@ -81,7 +82,7 @@ impl<'b> Lineages<'b> {
 
     /// The inputs of what the key shows that do not stand any more; `publication` is what it shows.
     pub(crate) fn stale(&mut self, key: &Key, publication: &Publication) -> Result<Vec<StaleInput>> {
-        self.standing.insert(key.clone(), Some(publication.clone()));
+        self.standing.insert(key.clone(), Some(Rc::new(publication.clone())));
         self.follow(key)
     }
 
@@ -144,11 +145,11 @@ impl<'b> Lineages<'b> {
         Ok(read.map(|name| StaleInput::SinceRollback { input: name.to_owned() }).collect())
     }
 
-    fn standing(&mut self, key: &Key) -> Result<Option<Publication>> {
+    fn standing(&mut self, key: &Key) -> Result<Option<Rc<Publication>>> {
         if let Some(known) = self.standing.get(key) {
             return Ok(known.clone());
         }
-        let publication = self.boundary.published_now(key, None)?;
+        let publication = self.boundary.published_now(key, None)?.map(Rc::new);
         self.standing.insert(key.clone(), publication.clone());
         Ok(publication)
     }

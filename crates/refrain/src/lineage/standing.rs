@@ -6,7 +6,7 @@ use crate::boundary::Boundary;
 use crate::peek::{everywhere, find_published};
 use crate::plan::{Plan, PlannedSource};
 use crate::task::{PublicationRef, Task};
-use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result};
+use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result, RunRecord};
 
 /// How far back a chain is looked through for its first gap: what lies before is told by the run of that one.
 const FARTHEST: usize = 1000;
@@ -124,6 +124,9 @@ impl Boundary {
         declared: Option<(&Task, &Partition)>,
     ) -> Result<Option<Publication>> {
         let state = self.store.key(key)?;
+        if let Some(anchor) = state.as_ref().and_then(|state| state.run.as_ref()).and_then(RunRecord::anchor) {
+            return Ok(self.sinks.of(anchor)?.read(anchor)?.and_then(|head| head.publication_of(key).cloned()));
+        }
         let mut plan = self.bare_plan(key)?;
         match (plan.outputs.is_empty(), declared, self.home.config.declared(&key.task)) {
             (true, Some((task, partition)), _) => plan = Plan::new(task, partition, &self.sinks)?,
