@@ -58,9 +58,16 @@ pub(crate) const RUN_EXAMPLES: [(&str, &str); 2] = [
 ];
 
 /// How the ids of `refrain id` are made.
-const ID_HELP: &str = "An id is a UUID of version 5: uuid5(uuid5(NAMESPACE, NAME), ROWKEY), with NAMESPACE
-766ef8bb-bb64-5079-8b29-e6d9b81a7155, NAME in UTF-8 and ROWKEY byte for byte; so Python's uuid.uuid5 and SQL make the
-same ones. It needs no home.";
+const ID_HELP: &str = "\
+An id is a UUID of version 5: uuid5(uuid5(NAMESPACE, NAME), ROWKEY), with NAMESPACE \
+766ef8bb-bb64-5079-8b29-e6d9b81a7155, NAME in UTF-8 and ROWKEY byte for byte; so Python's uuid.uuid5 and SQL make the \
+same ones. It needs no home.
+
+Examples:
+  One key: a7b1a46d-ae9b-53a8-9c98-a256fffe50bb, everywhere and always:
+    refrain id orders 2013-01-01/UA/1545
+  A key for each line:
+    cut -d, -f1 rows.csv | refrain id orders | paste -d, - rows.csv";
 
 /// How a backfill ends.
 const BACKFILL_HELP: &str = "\
