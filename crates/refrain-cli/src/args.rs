@@ -23,6 +23,14 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
     ("128+n", "the task was ended by signal n"),
 ];
 
+/// What an exit code of `refrain check` means.
+pub(crate) const CHECK_EXIT_CODES: [(&str, &str); 4] = [
+    ("0", "repeatable: nothing was found"),
+    ("1", "not repeatable, or the task fails in the scratch copy: see the verdict"),
+    ("125", "the check itself failed"),
+    ("128+n", "the check was stopped by signal n"),
+];
+
 /// What follows the exit codes.
 pub(crate) const EXIT_CODES_NOTE: &str = "A task may use the same numbers: --report says whose the code was.";
 
@@ -103,6 +111,10 @@ fn run_help() -> String {
     )
 }
 
+fn check_help() -> String {
+    format!("Without --twice, --kill and --race: --twice and --race.\n\nExit codes:\n{}", table(&CHECK_EXIT_CODES))
+}
+
 fn table(rows: &[(&str, &str)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default() + 2;
     let lines: Vec<_> = rows.iter().map(|(name, meaning)| format!("  {name:<width$}{meaning}\n")).collect();
@@ -164,6 +176,9 @@ pub(crate) enum Command {
     Recover(RecoverArgs),
     /// Remove staging of dead attempts, pinned inputs and versions that nobody needs
     Gc(GcArgs),
+    /// Prove a task repeatable in a scratch copy; says which files, columns, rows differ and why
+    #[command(after_long_help = check_help())]
+    Check(CheckArgs),
     /// Forget what is known of old dates; what they published stays, and none of them is run again by accident
     Compact(CompactArgs),
     /// Ids of rows that a repeated run gives again: derived from a name and the row's key, on stdout
@@ -376,6 +391,64 @@ pub(crate) struct WorkerArgs {
 
     #[command(flatten)]
     pub(crate) each: EachArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A task of refrain.toml
+    pub(crate) task: String,
+
+    #[command(flatten)]
+    pub(crate) partition: Partition,
+
+    /// Run it twice, with another clock, other paths and another order of inputs, and compare the outputs; look for
+    /// writes outside the outputs, processes left behind and failures that a pipe hides
+    #[arg(long)]
+    pub(crate) twice: bool,
+
+    /// Kill it at every step of the protocol and at moments inside the command, repeat it once, and compare with the
+    /// undisturbed end
+    #[arg(long)]
+    pub(crate) kill: bool,
+
+    /// Start it 8 times at once: one may execute and publish
+    #[arg(long)]
+    pub(crate) race: bool,
+
+    /// For --kill: so many moments inside the command
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub(crate) moments: u32,
+
+    /// For --kill: the moments of an earlier check, whose seed it printed [default: another one each time]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// A parameter for every run; the command finds it at $REFRAIN_PARAM_<NAME>
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub(crate) params: Vec<String>,
+
+    /// How the real files are kept out: `shield` or nothing, `copy` of the home, or `best` of both
+    #[arg(long, value_enum, value_name = "HOW", default_value = "best")]
+    pub(crate) isolation: Isolation,
+
+    /// Where the scratch copy is made [default: $TMPDIR, or /tmp]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+
+    /// Let the scratch copy stay, to look at it
+    #[arg(long)]
+    pub(crate) keep_scratch: bool,
+
+    /// The verdict as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Isolation {
+    Best,
+    Shield,
+    Copy,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 
 mod args;
 mod backfill;
+mod check;
 mod compact;
 mod context;
 mod docs;
@@ -62,6 +63,7 @@ fn dispatch(context: &Context, command: &Command) -> Result<u8> {
         Command::Rollback(args) => return tend::rollback(context, args),
         Command::Recover(args) => return tend::recover(context, args),
         Command::Gc(args) => tend::gc(context, args),
+        Command::Check(args) => return check::check(context, args),
         Command::Compact(args) => compact::compact(context, args),
         Command::Id(args) => id::id(args),
         Command::Sinks(args) => look::sinks(args),

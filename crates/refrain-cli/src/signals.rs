@@ -5,6 +5,7 @@ use refrain::{Error, Result};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// The signals of a call that makes attempts, one after the other. They are listened to from the first attempt on.
 #[derive(Debug, Default)]
@@ -29,6 +30,19 @@ pub(crate) fn listening() -> Result<Relay> {
     let forward = relay.clone();
     forward_to(move |signal| forward.signal(signal))?;
     Ok(relay)
+}
+
+/// The number of the last of SIGTERM, SIGINT, SIGHUP and SIGQUIT that came; 0 before any. Unlike the others this starts no
+/// thread.
+pub(crate) fn noted() -> Result<Arc<AtomicUsize>> {
+    let cannot = |error| Error::io("cannot listen to signals", error);
+    signal_hook::flag::register(SIGCHLD, Arc::default()).map_err(cannot)?;
+    let number = Arc::default();
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
+        let value = usize::try_from(signal).unwrap_or_default();
+        signal_hook::flag::register_usize(signal, Arc::clone(&number), value).map_err(cannot)?;
+    }
+    Ok(number)
 }
 
 /// SIGTERM, SIGINT, SIGHUP and SIGQUIT go to `each`. They no longer end this program by themselves; before the commit

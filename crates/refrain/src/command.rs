@@ -10,7 +10,7 @@ use crate::process::{
     CommandSpec, Ended, Event, EventReceiver, EventSender, Leftover, Program, SpawnError, StdoutTarget, TaskExit, Why,
     spawn, supervise,
 };
-use crate::report::{Conclusion, TaskExitReport, exit_code};
+use crate::report::{Conclusion, LeftBehindReport, TaskExitReport, exit_code};
 use crate::task::{CommandLine, Task};
 use refrain_core::{CrashPoint, Error, ErrorKind, Partition, Result, TaskEnd};
 use refrain_input::stat_digest;
@@ -166,6 +166,8 @@ fn spawn_failure(error: &SpawnError) -> Failure {
 
 fn note_leftovers(work: &mut Work<'_>, leftovers: &[Leftover]) {
     for process in leftovers {
+        let left = LeftBehindReport { pid: process.pid, command: process.command.clone() };
+        work.driver.report.left_behind.push(left);
         work.driver
             .notes
             .push(format!("ended a process that the command left behind: {} (pid {})", process.command, process.pid));

@@ -58,6 +58,8 @@ pub struct Report {
     pub exit_code: u8,
     /// How the command ended, if it ran: whose number the exit code is.
     pub task_exit: Option<TaskExitReport>,
+    /// Processes that the command left behind and that were ended.
+    pub left_behind: Vec<LeftBehindReport>,
     /// Whether repeating the call is worthwhile.
     pub retry: Retry,
     /// How the command failed of itself: what `retry` is judged by.
@@ -91,6 +93,15 @@ pub enum TaskExitReport {
     Code(i32),
     /// By this signal.
     Signal(i32),
+}
+
+/// A process that outlived the command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftBehindReport {
+    /// Its process id; it may have been given to another process since.
+    pub pid: i32,
+    /// Its command line, shortened.
+    pub command: String,
 }
 
 /// One output of a report.
@@ -202,6 +213,7 @@ impl Report {
             window: Window::NothingPublished,
             exit_code: exit_code::FAILED,
             task_exit: None,
+            left_behind: Vec::new(),
             retry: Retry::Later,
             task_end: None,
             outputs: Vec::new(),
@@ -233,6 +245,7 @@ impl Report {
             window: Window::NothingPublished,
             exit_code,
             task_exit: None,
+            left_behind: Vec::new(),
             outputs: Vec::new(),
             inputs: Vec::new(),
             fingerprint: None,

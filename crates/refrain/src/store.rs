@@ -21,9 +21,17 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
                 .hint(format!("put a backup back and run `refrain store restored`, or give it up: refrain store init --replaces {lost}")));
         }
         make_state(home)?;
-        return Ok(Arc::new(SqliteStore::create(&database, BTreeSet::new(), options(clock)?)?));
     }
-    Ok(Arc::new(SqliteStore::open(&database, options(clock)?)?))
+    let open = || SqliteStore::open(&database, options(clock)?);
+    let opened = match open() {
+        // Another first run of this home is making it at this moment, or died while it did: whoever is first completes
+        // it. A file that is no state is refused by both.
+        Err(error) if error.kind == ErrorKind::Invalid && lost_store(home)?.is_none() => {
+            SqliteStore::create(&database, BTreeSet::new(), options(clock)?).or_else(|_| open())
+        }
+        opened => opened,
+    };
+    Ok(Arc::new(opened?))
 }
 
 /// Makes a new store that replaces lost ones (PROTOCOL 8.1).

@@ -3,9 +3,10 @@
 use super::stale::Lineages;
 use super::standing::{Readable, list, refuse_incomplete, version_of};
 use crate::boundary::Boundary;
+use crate::ids;
 use crate::plan::Plan;
-use crate::task::PublicationRef;
-use refrain_core::{AttemptId, Error, ErrorKind, Lineage, PinnedInput, PinnedPublication, Result};
+use crate::task::{InputSource, PublicationRef, Task};
+use refrain_core::{AttemptId, Error, ErrorKind, Lineage, Partition, PinnedInput, PinnedPublication, Result};
 use refrain_input::{PINS, digest_path, make_read_only, owner_of};
 use std::fs;
 use std::io::ErrorKind::NotFound;
@@ -72,6 +73,19 @@ impl Boundary {
                 digest: digest.map_or_else(String::new, |digest| digest.digest),
             }),
         })
+    }
+
+    /// Copies what an input of the task reads, for somebody who only wants to look at it: below the home's pins, where it
+    /// belongs to no run. Nothing for an input that is no publication, and where a chain starts.
+    ///
+    /// # Errors
+    /// `refused` as for a run; `invalid` for a partition or location that cannot be used.
+    pub fn hold_publication(&self, task: &Task, partition: &Partition, input: &str) -> Result<Option<PathBuf>> {
+        let plan = Plan::new(task, partition, &self.sinks)?;
+        let found = task.inputs.iter().find(|spec| spec.name == input);
+        let Some(InputSource::Publication(reference)) = found.map(|spec| &spec.source) else { return Ok(None) };
+        let pin = self.pin_publications(&plan, input, reference, ids::attempt())?;
+        Ok(pin.snapshot.map(|snapshot| self.home.state().join(snapshot)))
     }
 
     fn unreadable(&self, publications: &[PinnedPublication], cause: Error) -> Error {

@@ -27,6 +27,7 @@ mod identity;
 mod leftovers;
 mod own;
 mod procfs;
+mod rehearsal;
 mod relay;
 mod shell;
 mod spawn;
@@ -40,8 +41,9 @@ pub use again::{Again, pass_on};
 pub use identity::{Liveness, ProcessIdentity, liveness};
 pub use leftovers::{Leftover, Sweep, end_by_attempt, find_by_attempt};
 pub use own::{OwnEnd, signal_self};
+pub use rehearsal::{Rehearsal, Script};
 pub use relay::Relay;
-pub(crate) use shell::find_program;
+pub use shell::{find_program, has_pipe};
 pub use spawn::{CommandSpec, DEFAULT_GRACE, Program, Running, SpawnError, StdoutTarget, Warning, spawn};
 pub use supervise::{Ended, Event, EventReceiver, EventSender, TaskExit, Why, channel, supervise};
 

@@ -39,15 +39,15 @@ pub(super) fn search_path(environment: &[(OsString, OsString)]) -> OsString {
 }
 
 /// The first executable file of this name on a search path.
-pub(crate) fn find_program(name: impl AsRef<Path>, path: &OsStr) -> Option<PathBuf> {
+pub fn find_program(name: impl AsRef<Path>, path: &OsStr) -> Option<PathBuf> {
     env::split_paths(path)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(&name))
         .find(|file| file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0))
 }
 
-/// Whether a command string joins programs by a pipe. In doubt yes: the answer only decides about a warning.
-fn has_pipe(command: &str) -> bool {
+/// Whether a command string joins programs by a pipe. In doubt yes: the answer only decides about a warning or a look.
+pub fn has_pipe(command: &str) -> bool {
     let mut quote = None;
     let mut previous = ' ';
     let mut characters = command.chars().peekable();

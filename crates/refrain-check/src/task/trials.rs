@@ -1,0 +1,173 @@
+//! What the trials share: the scratch homes, the calls, and what was found so far.
+
+use super::Progress;
+use super::call::{Called, Caller, Circumstances};
+use super::ground::Ground;
+use super::inputs::Inputs;
+use super::stage::{Change, Stage};
+use super::verdict::{Failure, Finding, Kind, Trial};
+use super::writes::Write;
+use refrain::core::{Partition, Result};
+use refrain::{Home, Task};
+use refrain_compare::{Comparison, Known, Options, Verdict, compare};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use toml::Value;
+
+/// How many of the last bytes of what a failed command printed are told.
+const TAIL: usize = 4096;
+
+/// A check at work.
+pub(super) struct Trials<'a> {
+    pub(super) home: &'a Home,
+    pub(super) task: &'a Task,
+    pub(super) partition: &'a Partition,
+    pub(super) ground: Ground,
+    pub(super) inputs: Inputs,
+    pub(super) caller: Caller<'a>,
+    pub(super) progress: &'a dyn Progress,
+    pub(super) trials: Vec<Trial>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) notes: Vec<String>,
+    pub(super) writes: BTreeSet<Write>,
+}
+
+/// Either what was wanted, or a task that fails by itself.
+pub(super) type Ran<T> = Result<std::result::Result<T, Box<Failure>>>;
+
+/// A run that published, with the home in which it did.
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) stage: Stage,
+    pub(super) called: Called,
+}
+
+impl Trials<'_> {
+    /// A scratch home of this name; `second` reads the inputs' second copies.
+    pub(super) fn stage(&self, name: &str, second: bool, command: Option<Value>) -> Result<Stage> {
+        let change = Change {
+            task: self.task,
+            partition: self.partition,
+            cwd: self.ground.inside(&self.task.directory),
+            inputs: self.inputs.places(second).collect(),
+            command,
+        };
+        Stage::make(self.home, self.caller.scratch.join("homes").join(name), &change)
+    }
+
+    /// One run from the task's inputs, alone and undisturbed.
+    pub(super) fn undisturbed(&mut self, name: &str) -> Ran<Played> {
+        let stage = self.stage(name, false, None)?;
+        let called = self.caller.run(&stage, &Circumstances::default())?;
+        Ok(if called.published() { Ok(Played { stage, called }) } else { Err(Box::new(failure(&called))) })
+    }
+
+    /// Keeps in mind what was written outside the outputs.
+    pub(super) fn note_writes(&mut self) -> Result<()> {
+        self.writes.extend(self.ground.writes()?);
+        Ok(())
+    }
+
+    /// Compares the outputs of two runs; what differs is told as findings of this kind or a milder one.
+    pub(super) fn compare(&mut self, trial: &'static str, one: &Played, other: &Played, worst: Kind) -> Result<bool> {
+        let mut equal = true;
+        for (first, second) in one.stage.outputs.iter().zip(&other.stage.outputs) {
+            let options = Options {
+                known: self.known(one, other),
+                host_name: fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned()),
+                temporary: Some(self.caller.scratch.clone()),
+                ..Options::default()
+            };
+            let comparison = compare(&first.place, &second.place, &options)
+                .map_err(|error| refrain::Error::new(refrain::ErrorKind::Internal, "cannot compare").because(error))?;
+            if comparison.is_equal() {
+                continue;
+            }
+            equal = false;
+            let mut findings = differences(trial, &first.name, &comparison, worst);
+            if grows(&first.place, &second.place) {
+                for finding in &mut findings {
+                    finding.kind = Kind::ReadsOwnOutput;
+                    "it begins with what was published before: the command reads its own output, or a copy of it"
+                        .clone_into(&mut finding.cause);
+                    "compute the output from declared inputs alone; what the last partition published can be an input of this one".clone_into(&mut finding.hint);
+                }
+            }
+            if let Some(finding) = findings.first_mut() {
+                finding.comparison = Some(Box::new(comparison));
+            }
+            self.findings.extend(findings);
+        }
+        Ok(equal)
+    }
+
+    /// What may have leaked into the outputs from the circumstances of the two runs.
+    fn known(&self, one: &Played, other: &Played) -> Vec<Known> {
+        let mut known = Vec::new();
+        let text = |path: &Path| path.display().to_string();
+        let told = |called: &Called| called.report.clone();
+        if let (Some(left), Some(right)) = (told(&one.called), told(&other.called)) {
+            for (what, left, right) in
+                [("the attempt's id", left.attempt, right.attempt), ("the run's id", left.run, right.run)]
+            {
+                if let (Some(left), Some(right)) = (left, right) {
+                    known.push(Known::new(what, left, right));
+                }
+            }
+        }
+        known.push(Known::new(
+            "the directory for temporary files ($TMPDIR)",
+            text(&one.called.temporary),
+            text(&other.called.temporary),
+        ));
+        for held in &self.inputs.held {
+            known.push(Known::new(
+                format!("the path of the input `{}`", held.name),
+                text(&held.first),
+                text(&held.second),
+            ));
+        }
+        known.push(Known::new("the staging path", text(&one.stage.home), text(&other.stage.home)));
+        known
+    }
+}
+
+/// A finding for each file that differs.
+fn differences(trial: &'static str, output: &str, comparison: &Comparison, worst: Kind) -> Vec<Finding> {
+    let finding = |file: &refrain_compare::FileComparison| {
+        let kind = match file.verdict {
+            Verdict::ContentDiffers => worst,
+            _ => Kind::BytesDiffer,
+        };
+        let texts: Vec<_> = file.findings.iter().map(|finding| finding.text.as_str()).collect();
+        let hints: BTreeSet<_> =
+            file.findings.iter().map(|finding| finding.hint.as_str()).filter(|hint| !hint.is_empty()).collect();
+        let equal = if kind == Kind::BytesDiffer { "the bytes differ, the content is equal: " } else { "" };
+        let mut finding = Finding::new(kind, trial, format!("{equal}{}", texts.join("; "))).of(output);
+        finding.file = Some(file.name().to_owned()).filter(|name| !name.is_empty());
+        finding.hint(hints.into_iter().collect::<Vec<_>>().join("; "))
+    };
+    comparison.files.iter().map(finding).collect()
+}
+
+/// Whether the second file is the first one with more behind it.
+fn grows(first: &Path, second: &Path) -> bool {
+    let (Ok(first), Ok(second)) = (fs::read(first), fs::read(second)) else { return false };
+    !first.is_empty() && second.len() > first.len() && second.starts_with(&first)
+}
+
+/// Why a run did not publish.
+pub(super) fn failure(called: &Called) -> Failure {
+    Failure {
+        what: called.end(),
+        task_exit: called.report.as_ref().and_then(|report| report.task_exit),
+        stdout: tail(&called.stdout),
+        stderr: tail(&called.stderr),
+    }
+}
+
+fn tail(text: &str) -> String {
+    let start = text.char_indices().map(|(at, _)| at).find(|at| text.len() - at <= TAIL).unwrap_or(text.len());
+    text[start..].to_owned()
+}

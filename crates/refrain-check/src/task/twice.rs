@@ -1,0 +1,196 @@
+//! Run twice, in different circumstances, and compare.
+
+use super::call::{Circumstances, files_in};
+use super::pipes;
+use super::today;
+use super::trials::{Played, Ran, Trials, failure};
+use super::verdict::{Finding, Kind, Trial};
+use refrain::core::Result;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const NAME: &str = "twice";
+/// Between two runs whose clock is not shifted: archives keep times in steps of two seconds.
+const GAP: Duration = Duration::from_millis(2100);
+/// Where the clock is shifted only the times of files still need to differ, in steps of one second.
+const SHORT_GAP: Duration = Duration::from_millis(1100);
+/// How far the second run's clock is ahead: another day, month and year.
+const SHIFT: &str = "+400d";
+
+/// Runs the task twice. Nothing when it is not fit to be checked.
+pub(super) fn twice(trials: &mut Trials<'_>) -> Ran<Played> {
+    trials.progress.step("twice: the first run");
+    trials.ground.mark()?;
+    let first = match trials.undisturbed("first")? {
+        Ok(first) => first,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    trials.note_writes()?;
+    look_behind(trials, &first);
+    today::look(trials, &first);
+    show(trials, &first);
+    trials.ground.mark()?;
+
+    let mut varied = Varied::of(trials);
+    trials.caller.pause(if varied.shifted { SHORT_GAP } else { GAP })?;
+    trials.progress.step(&format!("twice: the second run, with {}", varied.list()));
+    let second = second_run(trials, &mut varied)?;
+    trials.note_writes()?;
+    if let Some(second) = second {
+        trials.compare(NAME, &first, &second, Kind::ContentDiffers)?;
+    }
+    trials.trials.push(Trial {
+        name: NAME,
+        count: 2,
+        detail: "2 runs".to_owned(),
+        varied: varied.names.clone(),
+        not_varied: varied.not.clone(),
+    });
+    pipes::look(trials, &first)?;
+    Ok(Ok(first))
+}
+
+fn second_run(trials: &mut Trials<'_>, varied: &mut Varied) -> Result<Option<Played>> {
+    let stage = trials.stage("the-second-one", true, None)?;
+    let mut called = trials.caller.run(&stage, &varied.circumstances)?;
+    if !called.published() && varied.shifted {
+        varied.without_shift();
+        let again = trials.stage("the-second-one-again", true, None)?;
+        let plain = trials.caller.run(&again, &varied.circumstances)?;
+        if plain.published() {
+            return Ok(Some(Played { stage: again, called: plain }));
+        }
+        called = plain;
+    }
+    if called.published() {
+        return Ok(Some(Played { stage, called }));
+    }
+    let failed = failure(&called);
+    let end = failed.stderr.lines().last().unwrap_or_default().to_owned();
+    trials.findings.push(
+        Finding::new(Kind::FailsWhenRepeated, NAME, format!("the second run failed: {}: {end}", failed.what))
+            .because("something that the first run left behind, or the circumstances of the second one")
+            .hint("let the command work from its declared inputs and $TMPDIR alone, whatever lies there from before"),
+    );
+    Ok(None)
+}
+
+/// What the run left: processes, files in $TMPDIR.
+fn look_behind(trials: &mut Trials<'_>, played: &Played) {
+    let left = played.called.report.iter().flat_map(|report| &report.left_behind);
+    let commands: Vec<_> = left.map(|process| process.command.clone()).collect();
+    if !commands.is_empty() {
+        trials.findings.push(
+            Finding::new(Kind::LeftProcess, NAME, format!("the command left running: {}", commands.join(", ")))
+                .because("it ends before its own child processes do; what they still write is lost, or comes too late")
+                .hint("wait for them before the command ends (`wait` in a shell, `join()` elsewhere), and start no daemons"),
+        );
+    }
+    let files = files_in(&played.called.temporary);
+    if files > 0 {
+        trials.notes.push(format!("the command leaves {files} files in $TMPDIR"));
+    }
+}
+
+/// Puts the first publication where readers would find it, as it would be when the task is really repeated.
+fn show(trials: &mut Trials<'_>, played: &Played) {
+    for output in &played.stage.outputs {
+        if let Err(error) = trials.ground.show(&output.place, &output.real) {
+            trials
+                .notes
+                .push(format!("the second run did not see what the first one published as `{}`: {error}", output.name));
+        }
+    }
+}
+
+/// What the second run finds different.
+#[derive(Debug)]
+struct Varied {
+    circumstances: Circumstances,
+    names: Vec<String>,
+    not: Vec<String>,
+    shifted: bool,
+}
+
+impl Varied {
+    fn of(trials: &Trials<'_>) -> Self {
+        let circumstances = Circumstances { env: Vec::new(), label: "-of-the-second-run".to_owned() };
+        let mut varied = Self { circumstances, names: Vec::new(), not: Vec::new(), shifted: false };
+        varied.shift_clock();
+        varied.names.extend(["another staging path", "another $TMPDIR", "other ids"].map(str::to_owned));
+        if trials.ground.is_shielded() {
+            varied.names.push("what the first run published in its place".to_owned());
+        }
+        match trials.inputs.reordered {
+            Some(true) => varied.names.push("inputs listed in the opposite order".to_owned()),
+            Some(false) => {
+                varied.not.push("the order in which inputs are listed: they cannot be laid into memory".to_owned())
+            }
+            None => {}
+        }
+        if trials.task.inherit_locale {
+            varied.inherit();
+        }
+        varied
+    }
+
+    fn shift_clock(&mut self) {
+        let Some(library) = libfaketime() else {
+            self.names.push("the clock 2 seconds later".to_owned());
+            self.not.push("the date: libfaketime is not installed (Debian: apt-get install faketime)".to_owned());
+            return;
+        };
+        self.shifted = true;
+        self.names.push(format!("the clock 400 days ahead ({})", library.display()));
+        let set = [
+            ("LD_PRELOAD", library.into_os_string()),
+            ("FAKETIME", SHIFT.into()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+            ("NO_FAKE_STAT", "1".into()),
+        ];
+        self.circumstances.env.extend(set.map(|(name, value)| (OsString::from(name), value)));
+    }
+
+    /// The command does not live with another date: only the time differs then.
+    fn without_shift(&mut self) {
+        self.shifted = false;
+        self.circumstances.env.retain(|(name, _)| name == "TZ" || name == "LC_ALL");
+        if let Some(clock) = self.names.first_mut() {
+            "the clock some seconds later".clone_into(clock);
+        }
+        self.not.push("the date: the command fails with another one".to_owned());
+    }
+
+    /// The caller's time zone and locale reach the command, so they are part of the circumstances.
+    fn inherit(&mut self) {
+        let locale = other_locale();
+        self.names.push(format!("another time zone, and LC_ALL={}", locale.display()));
+        self.circumstances.env.push(("TZ".into(), "<+1330>-13:30".into()));
+        self.circumstances.env.push(("LC_ALL".into(), locale));
+    }
+
+    fn list(&self) -> String {
+        self.names.join(", ")
+    }
+}
+
+/// The library of faketime(1), where its package puts it.
+fn libfaketime() -> Option<PathBuf> {
+    const FILE: &str = "faketime/libfaketime.so.1";
+    let multiarch = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    let roots = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(PathBuf::from).into_iter().chain(multiarch);
+    roots.map(|root| root.join(FILE)).find(|library| library.is_file())
+}
+
+/// A locale that sorts and counts in another way than the caller's, of those that are installed.
+fn other_locale() -> OsString {
+    let installed = |name: &&str| Path::new("/usr/lib/locale").join(name).is_dir();
+    if let Some(locale) = ["en_US.utf8", "de_DE.utf8", "tr_TR.utf8", "fr_FR.utf8"].iter().find(|name| installed(name)) {
+        return (*locale).into();
+    }
+    let present =
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|text| !text.is_empty()));
+    let utf8 = present.is_some_and(|name| name.to_ascii_lowercase().replace('-', "").ends_with("utf8"));
+    if utf8 { "C" } else { "C.UTF-8" }.into()
+}

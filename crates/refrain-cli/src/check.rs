@@ -1,0 +1,176 @@
+//! `refrain check`: the verdict on a task, for people and for machines.
+
+use crate::args::{CheckArgs, Isolation};
+use crate::context::Context;
+use crate::output::{self, Loudness, shell_line};
+use crate::run::set_params;
+use crate::signals;
+use refrain::core::Window;
+use refrain::report::exit_code;
+use refrain::{Error, Result};
+use refrain_check::task::{Check, Finding, Outcome, Progress, Request, Verdict, Wanted, Wishes};
+use std::sync::atomic::Ordering;
+
+/// A finding, or a task that fails by itself.
+const FOUND: u8 = 1;
+/// How many undeclared writes are listed; all are in the JSON document.
+const MOST_WRITES: usize = 10;
+
+/// Checks; returns the exit code.
+pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<u8> {
+    let home = context.find_home()?;
+    let mut task = home.config.task(&args.task)?.clone();
+    set_params(&mut task, &args.params)?;
+    let partition = context.partition(&task, &args.partition)?;
+    let none = !(args.twice || args.kill || args.race);
+    let seed = args.seed.unwrap_or_else(|| u64::from(context.now().subsec_nanosecond().unsigned_abs()));
+    let program = std::env::current_exe().map_err(|error| Error::io("cannot tell where refrain is", error))?;
+    let signal = signals::noted()?;
+    // No thread was started yet: the shield needs a process that has only one.
+    let check = Check::prepare(Request {
+        home,
+        task,
+        partition,
+        program,
+        wanted: match args.isolation {
+            Isolation::Best => Wanted::Best,
+            Isolation::Shield => Wanted::Shield,
+            Isolation::Copy => Wanted::Copy,
+        },
+        scratch: args.scratch.as_ref().map(|scratch| context.directory.join(scratch)),
+        keep_scratch: args.keep_scratch,
+        wishes: Wishes {
+            twice: args.twice || none,
+            kill: args.kill,
+            race: args.race || none,
+            moments: args.moments,
+            seed,
+        },
+    })?;
+    let interrupted = || signal.load(Ordering::SeqCst) != 0;
+    let said = Said(context.loudness >= Loudness::Normal);
+    let verdict = match check.run(&said, &interrupted) {
+        Err(error) if interrupted() => {
+            output::failure(&error, Window::NothingPublished);
+            return Ok(u8::try_from(128 + signal.load(Ordering::SeqCst)).unwrap_or(exit_code::FAILED));
+        }
+        verdict => verdict?,
+    };
+    if args.json {
+        output::data(&crate::json(&verdict)?);
+    }
+    if context.loudness >= Loudness::Normal || verdict.result != Outcome::Repeatable {
+        tell(&verdict, context, args);
+    }
+    Ok(if verdict.result == Outcome::Repeatable { exit_code::PUBLISHED } else { FOUND })
+}
+
+struct Said(bool);
+
+impl Progress for Said {
+    fn step(&self, what: &str) {
+        if self.0 {
+            output::say(&format!("check: {what}"));
+        }
+    }
+}
+
+/// The verdict for people.
+fn tell(verdict: &Verdict, context: &Context, args: &CheckArgs) {
+    for (number, finding) in verdict.findings.iter().enumerate() {
+        output::say(&format!("\n{}", paragraph(number + 1, finding)));
+    }
+    if let Some(failure) = &verdict.failure {
+        output::say(&format!("\nthe task fails in the scratch copy: {}", failure.what));
+        for (name, text) in [("stdout", &failure.stdout), ("stderr", &failure.stderr)] {
+            if !text.trim().is_empty() {
+                output::say(&format!("its {name}:\n{}", indented(text.trim_end())));
+            }
+        }
+    }
+    if !verdict.findings.is_empty() || verdict.failure.is_some() {
+        output::say("");
+    }
+    for note in &verdict.notes {
+        output::say(&format!("note: {note}"));
+    }
+    for trial in &verdict.trials {
+        for what in &trial.not_varied {
+            output::say(&format!("note: {}: not tried: {what}", trial.name));
+        }
+    }
+    let watched: Vec<_> = verdict.watched.directories.iter().map(|path| path.display().to_string()).collect();
+    let how = if verdict.watched.shielded { "shielded and watched" } else { "watched, not shielded" };
+    output::say(&format!("{how}: {}; {}", watched.join(", "), verdict.watched.limits.join("; ")));
+    if args.kill {
+        output::say(&format!("seed: {} (again: {})", verdict.seed, again(context, args, verdict.seed)));
+    }
+    if let Some(scratch) = &verdict.scratch {
+        output::say(&format!("scratch: {}", scratch.display()));
+    }
+    let rest = [("--twice", "twice"), ("--kill", "kill"), ("--race", "race")];
+    let rest: Vec<_> = rest.iter().filter(|(_, name)| verdict.trials.iter().all(|trial| trial.name != *name)).collect();
+    if verdict.result == Outcome::Repeatable && !rest.is_empty() {
+        let flags: Vec<_> = rest.iter().map(|(flag, _)| *flag).collect();
+        output::say(&format!("note: there is more to try: {}", flags.join(" ")));
+    }
+    let key = [verdict.task.as_str(), verdict.partition.as_str()].join(" ");
+    output::say(&format!("{}: {}", key.trim_end(), verdict.sentence()));
+}
+
+fn paragraph(number: usize, finding: &Finding) -> String {
+    let mut place = String::new();
+    if let Some(output) = &finding.output {
+        place.push_str(&format!(" output `{output}`"));
+    }
+    if let Some(file) = &finding.file {
+        place.push_str(&format!(", file `{file}`"));
+    }
+    let mut text = format!(
+        "{number}. {}:{place}{} {}",
+        finding.kind.name(),
+        if place.is_empty() { "" } else { ":" },
+        finding.what
+    );
+    if finding.writes.len() > 1 {
+        for write in finding.writes.iter().take(MOST_WRITES) {
+            text.push_str(&format!("\n     {} {}", write.how.word(), write.path.display()));
+        }
+        if finding.writes.len() > MOST_WRITES {
+            text.push_str(&format!("\n     … and {} more (--json lists them)", finding.writes.len() - MOST_WRITES));
+        }
+    }
+    let examples = finding.comparison.iter().flat_map(|comparison| comparison.findings());
+    let examples = examples.filter(|(file, _)| finding.file.as_deref().unwrap_or_default() == file.name());
+    for (_, found) in examples {
+        for example in found.examples.iter().take(2) {
+            let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "(nothing)".to_owned());
+            text.push_str(&format!("\n     first: {}   second: {}", side(&example.left), side(&example.right)));
+        }
+    }
+    if !finding.cause.is_empty() {
+        text.push_str(&format!("\n   cause: {}", finding.cause));
+    }
+    if !finding.hint.is_empty() {
+        text.push_str(&format!("\n   hint: {}", finding.hint));
+    }
+    text
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// The call that kills at the same moments.
+fn again(context: &Context, args: &CheckArgs, seed: u64) -> String {
+    let mut words = vec!["refrain".to_owned()];
+    if let Some(home) = &context.home_flag {
+        words.extend(["--home".to_owned(), home.display().to_string()]);
+    }
+    words.extend(["check".to_owned(), args.task.clone()]);
+    for (flag, value) in [("--date", &args.partition.date), ("--partition", &args.partition.partition)] {
+        words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+    }
+    words.extend(["--kill".to_owned(), "--seed".to_owned(), seed.to_string()]);
+    shell_line(words)
+}
