@@ -4,10 +4,12 @@
 //! measure take turns, round by round, so that a change of the machine's mood meets all of them.
 
 mod backfill;
+mod compare;
 mod directory;
 mod large;
 mod luigi;
 mod many;
+mod pins;
 mod publish;
 mod repeat;
 mod rounds;
@@ -31,6 +33,8 @@ const MEASURES: &[Measure] = &[
     Measure { name: "directory", run: directory::measure },
     Measure { name: "large", run: large::measure },
     Measure { name: "many", run: many::measure },
+    Measure { name: "compare", run: compare::measure },
+    Measure { name: "pins", run: pins::measure },
     Measure { name: "backfill", run: backfill::measure },
 ];
 

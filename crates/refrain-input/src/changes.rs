@@ -47,6 +47,9 @@ impl Changes {
 
 fn compare(before: &Listing, after: &Listing, same: impl Fn(&Node, &Node) -> bool) -> Changes {
     let mut changes = Vec::new();
+    if before.is_file != after.is_file {
+        return Changes(vec![(PathBuf::new(), "changed")]);
+    }
     let (mut old, mut new) = (before.entries.iter().peekable(), after.entries.iter().peekable());
     loop {
         let order = match (old.peek(), new.peek()) {

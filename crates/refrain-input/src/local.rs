@@ -1,20 +1,18 @@
 //! Files, directories and patterns as inputs.
 
 use crate::changes::Changes;
-use crate::content::Share;
-use crate::listing::{Listing, Node, changing};
+use crate::listing::{Listing, changing};
 use crate::location::{Location, escape};
-use crate::moment::Moment;
 use crate::place;
 use crate::reach::meets;
 use crate::record;
 use crate::seen::{Seen, wait_until_settled};
-use crate::views::{self, HOLD, View, Views, Wanted, Way};
+use crate::views::{self, HOLD, View, Views};
 use refrain_core::{
     AttemptId, CrashPoint, CrashProbe, Error, ErrorKind, Input, PinMode, PinRequest, PinnedInput, Result,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,10 +21,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const PINS: &str = "pins";
 /// The list of an input that is only verified, within the directory of one input.
 const LIST: &str = "list";
-/// A view that is being made, at the same place.
-const MAKING: &str = "making";
-/// From this size on, waiting for a copy to be clearly older is cheaper than reading it again.
-const MUCH_BYTES: u64 = 4 << 20;
 
 /// The attempt that pinned what a run reads; nothing for an input that is kept elsewhere.
 pub fn owner_of(pin: &PinnedInput) -> Option<AttemptId> {
@@ -105,106 +99,6 @@ impl LocalInput {
         Ok(listing)
     }
 
-    /// Makes or finds the view of what is at a location.
-    fn view(
-        &self,
-        location: &Location,
-        mode: PinMode,
-        holder: &Path,
-        suits: &dyn Fn(&Listing) -> Result<()>,
-    ) -> Result<(View, String)> {
-        let way = match mode {
-            PinMode::Auto | PinMode::Verify => Way::Copy(Share::Try),
-            PinMode::Copy => Way::Copy(Share::Never),
-            PinMode::Reflink => Way::Copy(Share::Must),
-            PinMode::Link => Way::Link,
-        };
-        place::make_private(holder).map_err(|error| Error::io(format!("cannot make `{}`", holder.display()), error))?;
-        let base = base_of(location);
-        let mut listing = self.take(location)?;
-        suits(&listing)?;
-        let mut seen = Seen::of(&self.state, root_of(&listing));
-        seen.recall(&mut listing);
-        if let (Some(version), Some(name)) = (listing.version(), views::name_of(&listing, &base, way)) {
-            let is_intact = |content: &Path| self.intact(content, &version);
-            let wanted = Wanted { name, base: &base, holder, is_intact: &is_intact };
-            if let Some(view) = self.views.find(&wanted)? {
-                return Ok((view, version));
-            }
-        }
-        let made = holder.join(MAKING);
-        let put = self.make(location, listing, seen, way, &base, holder);
-        if put.is_err() {
-            // Best effort: it goes with the attempt at the latest.
-            drop(place::remove(&made));
-        }
-        put
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the second half of `view`")]
-    fn make(
-        &self,
-        location: &Location,
-        mut listing: Listing,
-        mut seen: Seen,
-        way: Way,
-        base: &OsStr,
-        holder: &Path,
-    ) -> Result<(View, String)> {
-        let made = holder.join(MAKING);
-        place::remove(&made).map_err(|error| Error::io(format!("cannot remove `{}`", made.display()), error))?;
-        self.probe.reach(CrashPoint::BeforeKeep);
-        let written = views::make(&mut listing, base, way, &made)?;
-        self.probe.reach(CrashPoint::AfterKeep);
-        let mut now = Listing::take(location)?;
-        if way == Way::Link {
-            // A second name changes a file's ctime.
-            for ((stat, _), (was, _)) in now.files_mut().zip(listing.files_mut()) {
-                was.changed_ns = stat.changed_ns;
-            }
-        }
-        if !now.is_unchanged_from(&listing) {
-            return Err(moved(&listing, &now));
-        }
-        if way == Way::Link {
-            listing = now;
-            seen.complete(&mut listing)?;
-        } else {
-            let moment = Moment::now();
-            let read: Vec<_> = listing.files().filter_map(|(_, stat, digest)| Some((*stat, digest?))).collect();
-            read.iter().for_each(|(stat, digest)| seen.learn(stat, *digest, moment));
-        }
-        seen.save();
-        let (Some(version), Some(name)) = (listing.version(), views::name_of(&listing, base, way)) else {
-            return Err(changing(&listing.root));
-        };
-        views::describe(&listing, &made)?;
-        if listing.bytes() >= MUCH_BYTES {
-            wait_until_settled(written.iter().map(|(stat, _)| stat));
-        }
-        let moment = Moment::now();
-        let is_intact = |content: &Path| {
-            let mut view = Listing::take(&Location::Path(content.to_owned()))?;
-            let mut seen = Seen::of(&self.state, root_of(&view));
-            seen.adopt(&written, moment);
-            seen.recall(&mut view);
-            seen.complete(&mut view)?;
-            seen.save();
-            Ok(Some(view).filter(|view| view.version().as_deref() == Some(&version)))
-        };
-        let wanted = Wanted { name, base, holder, is_intact: &is_intact };
-        Ok((self.views.put(&made, &wanted)?, version))
-    }
-
-    /// The listing of a view, if it is of this version.
-    fn intact(&self, content: &Path, version: &str) -> Result<Option<Listing>> {
-        match self.read(&Location::Path(content.to_owned())) {
-            Ok(listing) => Ok(Some(listing).filter(|listing| listing.version().as_deref() == Some(version))),
-            Err(error) if is_change(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     fn remember(&self, pin: &PinnedInput, listing: Listing, fresh: bool) {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).insert(key_of(pin), Look { listing, fresh });
     }
@@ -213,22 +107,6 @@ impl LocalInput {
     fn take_fresh(&self, pin: &PinnedInput) -> bool {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.get_mut(&key_of(pin)).is_some_and(|look| std::mem::take(&mut look.fresh))
-    }
-
-    /// Makes a view again whose content is gone, from an original that still is what was pinned.
-    fn view_again(&self, pin: &PinnedInput, holder: &Path) -> Result<Option<View>> {
-        let location = Location::parse(&pin.location)?;
-        match self.read(&location) {
-            Ok(now) if now.version().as_deref() == Some(&pin.version) => {}
-            Ok(_) => return Ok(None),
-            Err(error) if is_change(&error) => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        match self.view(&location, PinMode::Auto, holder, &|_| Ok(())) {
-            Ok((view, version)) => Ok(Some(view).filter(|_| version == pin.version)),
-            Err(error) if is_change(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn open_view(&self, pin: &PinnedInput, hold: &Path) -> Result<PathBuf> {
@@ -405,36 +283,9 @@ fn root_of(listing: &Listing) -> &Path {
     if listing.is_file { listing.root.parent().unwrap_or(&listing.root) } else { &listing.root }
 }
 
-/// The name under which the command finds the input.
-fn base_of(location: &Location) -> OsString {
-    let path = match location {
-        Location::Path(path) => path,
-        Location::Pattern(pattern) => &pattern.prefix,
-    };
-    path.file_name().map_or_else(|| "input".into(), OsStr::to_owned)
-}
-
 /// An input that is not what it was, as opposed to one that cannot be looked at.
 fn is_change(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unavailable)
-}
-
-/// The first file that is not what was listed.
-fn moved(before: &Listing, after: &Listing) -> Error {
-    let differs = |index: &usize| {
-        let (one, other) = (before.entries.get(*index), after.entries.get(*index));
-        match (one, other) {
-            (Some(one), Some(other)) => match (&one.node, &other.node) {
-                (Node::File { stat: was, .. }, Node::File { stat: is, .. }) => one.path != other.path || was != is,
-                _ => one != other,
-            },
-            _ => true,
-        }
-    };
-    let index = (0..before.entries.len().max(after.entries.len())).find(differs).unwrap_or_default();
-    let place = before.entries.get(index).map(|entry| before.place(entry));
-    let place = place.or_else(|| after.entries.get(index).map(|entry| after.place(entry)));
-    changing(&place.unwrap_or_else(|| before.root.clone()))
 }
 
 fn said(changes: &Changes, pin: &PinnedInput) -> Option<String> {
@@ -455,5 +306,6 @@ fn key_of(pin: &PinnedInput) -> (String, String, String) {
     (pin.name.clone(), pin.location.clone(), pin.version.clone())
 }
 
+mod keep;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 /// Filesystems that keep whole seconds, or every second one (FAT), show no fraction.
 const COARSE_NS: i64 = 2_000_000_000;
+/// So far may a file's time be ahead of the clock: since Linux 6.13 it may come from the fine one, and the coarse one
+/// stands still while a virtual machine waits for its processor.
+const MOST_AHEAD_NS: i64 = 100_000_000;
 
 /// A time of the clock from which local filesystems take a file's times (`ktime_get_coarse_real_ts64` in the
 /// kernel's `current_time`, which user space reads as `CLOCK_REALTIME_COARSE`).
@@ -32,8 +35,8 @@ impl Moment {
     /// where the file's times are not of this clock.
     pub(crate) fn wait_for(self, stat: &Stat) -> Option<Duration> {
         let ahead = stat.written_ns.max(stat.changed_ns).saturating_sub(self.ns);
-        let short = self.margin_ns(stat) < COARSE_NS && ahead <= self.tick_ns;
-        let wait = ahead.saturating_add(self.margin_ns(stat)).saturating_add(self.tick_ns);
+        let short = self.margin_ns(stat) < COARSE_NS && ahead <= MOST_AHEAD_NS;
+        let wait = ahead.saturating_add(self.margin_ns(stat)).saturating_add(2 * self.tick_ns);
         (short && !self.is_clearly_after(stat)).then(|| Duration::from_nanos(wait.unsigned_abs()))
     }
 
@@ -55,7 +58,7 @@ mod tests {
         assert!(!now.is_clearly_after(&stat(11_000_000_001)), "from the future");
         assert!(!now.is_clearly_after(&stat(9_000_000_000)), "a filesystem of whole seconds");
         assert!(now.is_clearly_after(&stat(7_000_000_000)));
-        assert_eq!(now.wait_for(&stat(9_999_000_001)), Some(Duration::from_nanos(11_000_001)));
+        assert_eq!(now.wait_for(&stat(9_999_000_001)), Some(Duration::from_nanos(15_000_001)));
         assert_eq!(now.wait_for(&stat(9_991_999_999)), None);
         assert_eq!(now.wait_for(&stat(9_000_000_000)), None, "two seconds are too long");
         assert_eq!(now.wait_for(&stat(11_000_000_001)), None);

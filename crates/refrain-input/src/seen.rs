@@ -29,6 +29,7 @@ const RECORD_BYTES: usize = 72;
 /// More than this, and only what was asked for since is kept.
 const MOST_RECORDS: usize = 100_000;
 const MOST_FILES: usize = 256;
+const MOST_WAITS: u32 = 5;
 
 /// The magic numbers of statfs(2): ext2 to 4, xfs, btrfs, tmpfs, overlayfs, f2fs, zfs, bcachefs.
 const LOCAL: [u32; 8] =
@@ -226,14 +227,18 @@ impl Record {
 }
 
 /// Waits until what was just written is clearly older, where that is a matter of milliseconds: from then on a change
-/// shows in the times.
+/// shows in the times. Returns whether it waited.
 pub(crate) fn wait_until_settled<'a>(stats: impl Iterator<Item = &'a Stat>) -> bool {
     let now = Moment::now();
-    let wait = stats.filter_map(|stat| now.wait_for(stat)).max();
-    if let Some(wait) = wait {
+    let young: Vec<&Stat> = stats.filter(|stat| now.wait_for(stat).is_some()).collect();
+    let mut waited = false;
+    for _ in 0..MOST_WAITS {
+        let now = Moment::now();
+        let Some(wait) = young.iter().filter_map(|stat| now.wait_for(stat)).max() else { break };
         thread::sleep(wait);
+        waited = true;
     }
-    wait.is_some()
+    waited
 }
 
 /// The device of a directory on a filesystem whose stats are this kernel's own.

@@ -91,7 +91,7 @@ impl Views {
             if !self.place(&name).is_dir() {
                 return Ok(None);
             }
-            self.hold(wanted, &name)?;
+            Self::hold(wanted, &name)?;
             if let Some(view) = self.look(wanted, &name)? {
                 return Ok(Some(view));
             }
@@ -107,7 +107,7 @@ impl Views {
         let views = self.state.join(VIEWS);
         place::make_private(&views).map_err(|error| failed("make", &views, error))?;
         for name in candidates(&wanted.name) {
-            self.hold(wanted, &name)?;
+            Self::hold(wanted, &name)?;
             let target = self.place(&name);
             match place::move_to_free(made, &target) {
                 // No lock is needed: whoever locks it for removal does so after this hold was made, and sees it.
@@ -138,7 +138,7 @@ impl Views {
         Ok(Some(View { content, listing }))
     }
 
-    fn hold(&self, wanted: &Wanted<'_>, name: &str) -> Result<()> {
+    fn hold(wanted: &Wanted<'_>, name: &str) -> Result<()> {
         let hold = wanted.holder.join(HOLD);
         let target = Path::new("../../..").join(VIEWS).join(name).join(CONTENT).join(wanted.base);
         let make = || {

@@ -330,7 +330,9 @@ impl<'b> Driver<'b> {
         if let Some(OpenRun::Propose(generation)) = answer {
             self.demand_above_watermark()?;
             tracing::info!(rule = "1.1", %generation, "opening a run");
+            let pinning = Stopwatch::start();
             let proposal = self.propose(self.plan.slots())?;
+            self.report.timings_us.pin = pinning.micros();
             answer = open(Some(&proposal))?;
         }
         match answer {

@@ -49,12 +49,18 @@ pub(crate) fn refuse_self_reads(plan: &Plan) -> Result<()> {
                 "input `{input}` of `{}` reads what the task itself publishes: `{location}` meets output `{}` ({})",
                 plan.key, output.name, output.location
             ))
-            .hint(format!(
-                "to read what was published before, declare it: in.{input} = {{ task = \"self\", partition = \"previous\" }}"
-            )));
+            .hint(format!("to read what was published before, declare it: in.{input} = {}", before(plan))));
         }
     }
     Ok(())
+}
+
+/// How a task declares what it published before.
+fn before(plan: &Plan) -> String {
+    match &plan.partition.interval {
+        Some(interval) => format!("{{ task = \"self\", partition = \"previous\", start = \"{}\" }}", interval.key),
+        None => "{ task = \"self\", version = \"previous\" }".to_owned(),
+    }
 }
 
 fn absolute(location: &str, task: &Task) -> Result<String> {

@@ -152,6 +152,8 @@ pub struct ErrorReport {
 pub struct Timings {
     /// From the start to the command's start.
     pub prepare: u64,
+    /// Of that, pinning the inputs; 0 where the run was opened before.
+    pub pin: u64,
     /// The command.
     pub task: u64,
     /// Checks, digests, syncing.

@@ -23,7 +23,7 @@ const FLAGS: [&str; 7] = ["job", "--in", "a=in/a", "--in", "b=in/b", "--out", "o
 const CONCATENATE: &str = "cat $REFRAIN_IN_A/* $REFRAIN_IN_B/* > $REFRAIN_OUT";
 const WHOLE: &str = "a0\na1\na2\nb0\nb1\nb2\n";
 
-/// Where the copies are: `pins/<attempt>/<input>`.
+/// What attempts keep: `pins/<attempt>/<input>`, each with a link `view` to what is read.
 fn pins(home: &Home) -> Vec<PathBuf> {
     let pins = home.join(".refrain/pins");
     let owners = names(&pins).into_iter().map(|owner| pins.join(owner));
@@ -53,12 +53,11 @@ fn frozen_before_opening(home: &Home, path: &str, flags: &[&str], script: &str) 
 fn a_gc_between_two_pinned_directories_keeps_the_first_and_the_run_publishes_the_complete_input() {
     let home = with_inputs();
     let (running, pid) = frozen_before_opening(&home, "in/b", &FLAGS, CONCATENATE);
-    let copied = pins(&home);
-    assert!(copied.iter().any(|copy| copy.ends_with("a")), "one directory is copied: {copied:?}");
-    assert!(!copied.iter().any(|copy| !names(&copy.join("b")).is_empty()), "the other is not: {copied:?}");
+    let kept: Vec<_> = pins(&home).into_iter().filter(|input| input.join("view").exists()).collect();
+    assert!(kept.len() == 1 && kept[0].ends_with("a"), "one directory is copied, the other is not: {kept:?}");
     for dry in [&["gc", "--dry-run"][..], &["gc"]] {
         let gc = home.run(dry).success();
-        assert!(!gc.stdout.contains("/pins/"), "{gc}");
+        assert!(!gc.stdout.contains("/pins/") && !gc.stdout.contains("/views/"), "{gc}");
         assert!(gc.stderr.contains("/pins/") && gc.stderr.contains("may still need it"), "{gc}");
     }
     wake(pid);
@@ -104,8 +103,8 @@ fn pinned() -> Home {
 /// Tears every copy of `a`, as a power cut or a hand does.
 fn tear(home: &Home) {
     for copy in pins(home).iter().filter(|copy| copy.ends_with("a")) {
-        fs::remove_file(copy.join("a/part-1")).unwrap();
-        fs::write(copy.join("a/part-2"), "").unwrap();
+        fs::remove_file(copy.join("view/part-1")).unwrap();
+        fs::write(copy.join("view/part-2"), "").unwrap();
     }
 }
 
@@ -121,6 +120,7 @@ fn a_copy_torn_by_hand_is_made_again_from_an_unchanged_original_and_the_run_publ
 fn a_copy_that_is_gone_is_made_again_from_an_unchanged_original() {
     let home = pinned();
     fs::remove_dir_all(home.join(".refrain/pins")).unwrap();
+    fs::remove_dir_all(home.join(".refrain/views")).unwrap();
     run(&home, &FLAGS, CONCATENATE).published();
     assert_eq!(home.read("out.csv"), WHOLE);
 }

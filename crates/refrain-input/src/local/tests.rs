@@ -79,6 +79,10 @@ impl CrashProbe for Meanwhile {
     }
 }
 
+fn make_pipe(at: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+}
+
 fn read(place: &str) -> String {
     fs::read_to_string(place).unwrap()
 }
@@ -271,10 +275,7 @@ fn a_pipe_a_socket_and_a_link_in_a_circle_are_refused_and_never_waited_for() {
             let place = Place::new();
             place.write("tree/file", "1");
             let make = |at: &Path| match what {
-                "pipe" => {
-                    rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
-                        .unwrap()
-                }
+                "pipe" => make_pipe(at),
                 "socket" => drop(std::os::unix::net::UnixListener::bind(at).unwrap()),
                 _ => symlink(at.file_name().unwrap(), at).unwrap(),
             };
@@ -299,7 +300,7 @@ fn a_file_that_becomes_a_pipe_or_a_circle_is_a_change_at_the_seal() {
         if circle {
             symlink("file", &file).unwrap();
         } else {
-            rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+            make_pipe(&file);
         }
         let error = place.input.verify(&pin).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Guard);
