@@ -58,7 +58,16 @@ pub(crate) fn capture(mut command: Command) -> Outcome<Vec<u8>> {
 ///
 /// Cargo is asked for the place, which depends on its configuration.
 pub(crate) fn build(program: &str, arguments: &[&str]) -> Outcome<PathBuf> {
-    let mut build = cargo(&["build", "--message-format=json-render-diagnostics", "--bin", program]);
+    build_target("--bin", program, arguments)
+}
+
+/// Builds the example `program` of a library and returns the path of its executable.
+pub(crate) fn build_example(program: &str, arguments: &[&str]) -> Outcome<PathBuf> {
+    build_target("--example", program, arguments)
+}
+
+fn build_target(kind: &str, program: &str, arguments: &[&str]) -> Outcome<PathBuf> {
+    let mut build = cargo(&["build", "--message-format=json-render-diagnostics", kind, program]);
     build.args(arguments).stderr(Stdio::inherit());
     let messages = capture(build)?;
     let executables = String::from_utf8_lossy(&messages);

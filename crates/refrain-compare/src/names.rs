@@ -136,23 +136,24 @@ fn time_length(rest: &[u8]) -> Option<usize> {
 mod tests {
     use super::pair;
 
-    fn by(left: &str, right: &str) -> Option<Option<&'static str>> {
+    /// What the names differ by; empty when they do not.
+    fn by(left: &str, right: &str) -> Option<&'static str> {
         let pairs = pair(&[left.into()], &[right.into()]);
-        pairs.matched.first().map(|pair| pair.by)
+        pairs.matched.first().map(|pair| pair.by.unwrap_or_default())
     }
 
     #[test]
     fn names_that_a_run_changes_are_paired() {
-        assert_eq!(by("a/b.csv", "a/b.csv"), Some(None));
+        assert_eq!(by("a/b.csv", "a/b.csv"), Some(""));
         let spark = [
             "part-00000-6fa459ea-ee8a-4ca4-894e-db77e160355e-c000.snappy.parquet",
             "part-00000-16fd2706-8baf-433b-82eb-8c7fada847da-c000.snappy.parquet",
         ];
-        assert_eq!(by(spark[0], spark[1]), Some(Some("a UUID")));
-        assert_eq!(by("out_20250324_101500.csv", "out_20250324_101507.csv"), Some(Some("a time")));
-        assert_eq!(by("out-2025-03-24T10:15:00Z.csv", "out-2025-03-24T10:15:09Z.csv"), Some(Some("a time")));
-        assert_eq!(by("tmpab12/x", "tmpzz/x"), Some(Some("a temporary name")));
-        assert_eq!(by("x.4711.csv", "x.9012.csv"), Some(Some("a random or growing part")));
+        assert_eq!(by(spark[0], spark[1]), Some("a UUID"));
+        assert_eq!(by("out_20250324_101500.csv", "out_20250324_101507.csv"), Some("a time"));
+        assert_eq!(by("out-2025-03-24T10:15:00Z.csv", "out-2025-03-24T10:15:09Z.csv"), Some("a time"));
+        assert_eq!(by("tmpab12/x", "tmpzz/x"), Some("a temporary name"));
+        assert_eq!(by("x.4711.csv", "x.9012.csv"), Some("a random or growing part"));
         assert_eq!(by("a.csv", "b.csv"), None);
         assert_eq!(by("part-1.csv", "part-2.csv"), None);
         assert_eq!(by("dt=2025-03-24/x", "dt=2025-03-25/x"), None);

@@ -5,6 +5,9 @@ use crate::report::{Cause, Finding, FindingKind};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
+/// Rows that are looked at: an order that holds for so many looks like a sort.
+const MOST_ROWS: usize = 200_000;
+
 /// The ways in which a column may be sorted.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each stands for itself: any may hold with any other")]
@@ -82,6 +85,7 @@ fn survey(table: &dyn Table, columns: &[usize]) -> Result<Vec<Sorted>, Stop> {
     let all = Sorted { by_bytes: true, by_locale: true, by_number: true, varies: false };
     let mut sorted = vec![all; columns.len()];
     let mut last: Vec<Option<String>> = vec![None; columns.len()];
+    let mut rows = 0;
     table.scan(Want::Values, &mut |batch| {
         let open: Vec<usize> = (0..columns.len()).filter(|place| sorted[*place].is_open()).collect();
         for row in 0..batch.rows {
@@ -93,7 +97,9 @@ fn survey(table: &dyn Table, columns: &[usize]) -> Result<Vec<Sorted>, Stop> {
                 last[place] = Some(text);
             }
         }
-        Ok(if open.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        rows += batch.rows;
+        let is_over = open.is_empty() || rows >= MOST_ROWS;
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(sorted)
 }

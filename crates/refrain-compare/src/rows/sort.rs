@@ -155,10 +155,10 @@ mod tests {
         for row in 0..10_000_u64 {
             sorter.push(u128::from(row * 7919 % 1000), row, [row, row + 1].into_iter()).unwrap();
         }
-        let mut sorted = sorter.sorted().unwrap();
+        let mut records = sorter.sorted().unwrap();
         let mut last = None;
         let mut count = 0;
-        while let Some(record) = sorted.next().unwrap() {
+        while let Some(record) = records.next().unwrap() {
             assert!(last < Some((record.key, record.row)));
             assert_eq!(record.key, u128::from(record.row * 7919 % 1000));
             assert_eq!(record.extra, [record.row, record.row + 1]);

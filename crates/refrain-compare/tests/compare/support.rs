@@ -83,8 +83,7 @@ pub(crate) fn with_rows(csv: &str, change: impl FnOnce(&mut Vec<String>)) -> Str
     let header = lines.next().unwrap();
     let mut rows: Vec<String> = lines.collect();
     change(&mut rows);
-    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    format!("{header}\n{rows}")
+    rows.iter().fold(header + "\n", |text, row| text + row + "\n")
 }
 
 /// A column is added to a CSV text.

@@ -123,8 +123,7 @@ fn columns_added_removed_renamed_and_reordered() {
 
 #[test]
 fn det_05_a_locale_sorts_otherwise() {
-    let names =
-        |names: &[&str]| format!("name,n\n{}", names.iter().map(|name| format!("{name},1\n")).collect::<String>());
+    let names = |names: &[&str]| names.iter().fold("name,n\n".to_owned(), |text, name| text + name + ",1\n");
     let comparison = compare_bytes("a.csv", names(&["B", "C", "a", "d"]), names(&["a", "B", "C", "d"]));
     assert_eq!(only(&comparison).text, "same rows in another order: looks like a locale's sort of `name`");
     assert_eq!(only(&comparison).cause, Some(Cause::LocaleSort));
@@ -247,7 +246,7 @@ fn many_rows_are_matched_in_little_memory() {
         let mut text = String::from("key,kind,value\n");
         for row in 0..60_000_usize {
             let row = row * order % 60_000;
-            let value = if row % 2 == 0 { row } else { row + shift };
+            let value = if row.is_multiple_of(2) { row } else { row + shift };
             writeln!(text, "k{row},{},{value}", row % 7).unwrap();
         }
         text
