@@ -5,6 +5,7 @@
 #[path = "../call/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod call;
+mod compact;
 mod guards;
 mod identity;
 mod leases;
