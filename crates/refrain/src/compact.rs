@@ -15,8 +15,8 @@ use refrain_input::PINS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Keys that one transaction folds: others wait for milliseconds.
-const BATCH: usize = 500;
+/// Keys that one transaction folds: few enough that others wait for milliseconds.
+const BATCH: usize = 1000;
 
 /// How many keys a refusal names.
 const NAMED: usize = 5;
