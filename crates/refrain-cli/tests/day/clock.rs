@@ -46,7 +46,7 @@ fn an_interval_that_starts_in_another_zone_is_met_to_the_second() {
 fn a_wait_with_a_limit_ends() {
     // libfaketime 0.9.10 knows no `sem_clockwait`: with a changed monotonic clock this would wait for decades.
     let home = logical("python3 -c 'import threading; threading.Event().wait(0.01)' && date +%F > $REFRAIN_OUT");
-    run(&home, &["job", "--date", "2013-01-01"], "").published();
+    run(&home, &["job", "--date", "2013-01-01", "--timeout", "30s"], "").published();
     assert_eq!(home.read("o/2013-01-01.txt"), "2013-01-01\n");
 }
 
