@@ -4,7 +4,7 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +22,8 @@ pub enum Observation {
     Directory(BTreeMap<PathBuf, Vec<u8>>),
     /// The reader got an error half way: what it had opened was torn.
     Torn(String),
+    /// The filesystem itself answers with EIO: the power is off. A [`Reader`] does not remember it.
+    PowerOff,
 }
 
 impl Observation {
@@ -125,6 +127,9 @@ impl Drop for Reader {
 impl Shared {
     fn look(&self, path: &Path) {
         let observation = observe(path);
+        if observation == Observation::PowerOff {
+            return;
+        }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.1 += 1;
         if !seen.0.contains(&observation) {
@@ -138,30 +143,35 @@ pub fn observe(path: &Path) -> Observation {
     let top = match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(top) => top,
         Err(Errno::NOENT) => return Observation::Missing,
-        Err(error) => return Observation::Torn(format!("cannot open {}: {error}", path.display())),
+        Err(error) => return failed(&format!("cannot open {}", path.display()), error),
     };
     let mut files = BTreeMap::new();
-    let result = match kind(&top) {
+    let seen = match kind(&top) {
         Ok(FileType::Directory) => {
             read_directory(&top, Path::new(""), &mut files).map(|()| Observation::Directory(files))
         }
         Ok(_) => read_file(top).map(Observation::File),
-        Err(error) => Err(error),
+        Err(failure) => Err(failure),
     };
-    result.unwrap_or_else(|error| Observation::Torn(format!("{}: {error}", path.display())))
+    match seen {
+        Ok(seen) => seen,
+        Err(Observation::Torn(what)) => Observation::Torn(format!("{}: {what}", path.display())),
+        Err(other) => other,
+    }
 }
 
-fn read_directory(at: &OwnedFd, prefix: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
-    let entries = Dir::read_from(at).map_err(|error| format!("cannot list `{}`: {error}", prefix.display()))?;
-    for entry in entries {
-        let entry = entry.map_err(|error| format!("cannot list `{}`: {error}", prefix.display()))?;
+/// The errors of the functions below are themselves observations.
+fn read_directory(at: &OwnedFd, prefix: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Observation> {
+    let unlisted = |error| failed(&format!("cannot list `{}`", prefix.display()), error);
+    for entry in Dir::read_from(at).map_err(unlisted)? {
+        let entry = entry.map_err(unlisted)?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
         let path = prefix.join(name.to_string_lossy().as_ref());
         let opened = openat(at.as_fd(), name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|error| format!("listed `{}` but cannot open it: {error}", path.display()))?;
+            .map_err(|error| failed(&format!("listed `{}` but cannot open it", path.display()), error))?;
         if kind(&opened)? == FileType::Directory {
             read_directory(&opened, &path, files)?;
         } else {
@@ -171,13 +181,21 @@ fn read_directory(at: &OwnedFd, prefix: &Path, files: &mut BTreeMap<PathBuf, Vec
     Ok(())
 }
 
-fn kind(file: &OwnedFd) -> Result<FileType, String> {
-    let stat = rustix::fs::fstat(file).map_err(|error| format!("cannot stat: {error}"))?;
+fn kind(file: &OwnedFd) -> Result<FileType, Observation> {
+    let stat = rustix::fs::fstat(file).map_err(|error| failed("cannot stat", error))?;
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-fn read_file(file: OwnedFd) -> Result<Vec<u8>, String> {
+fn read_file(file: OwnedFd) -> Result<Vec<u8>, Observation> {
     let mut content = vec![];
-    File::from(file).read_to_end(&mut content).map_err(|error| format!("cannot read: {error}"))?;
+    File::from(file).read_to_end(&mut content).map_err(|error| failed("cannot read", error))?;
     Ok(content)
+}
+
+fn failed(what: &str, error: impl Into<io::Error>) -> Observation {
+    let error = error.into();
+    if error.raw_os_error() == Some(Errno::IO.raw_os_error()) {
+        return Observation::PowerOff;
+    }
+    Observation::Torn(format!("{what}: {error}"))
 }

@@ -307,7 +307,7 @@ pub(crate) fn whole(seen: &Observation) -> Result<Option<String>, String> {
             let attempt = String::from_utf8_lossy(contents.first().expect("one content")).trim().to_owned();
             if attempt.is_empty() { broken() } else { Ok(Some(attempt)) }
         }
-        Observation::Torn(_) => broken(),
+        Observation::Torn(_) | Observation::PowerOff => broken(),
     }
 }
 

@@ -11,7 +11,9 @@ const DAEMON: &str = "( setsid sh -c 'echo $$; exec sleep 300' & ) | head -n 1";
 
 #[test]
 fn lease_11_background_process_does_not_hold_the_run() {
-    let (spec, mut output) = witnessed(shell("sleep 300 & exit 0"));
+    // Until it has become `sleep` the process in the background is a second shell.
+    let (spec, mut output) =
+        witnessed(shell("sleep 300 & until read -r name </proc/$!/comm && test $name = sleep; do :; done; exit 0"));
     let ended = run(spec);
     assert_eq!((ended.exit, ended.why), (TaskExit::Code(0), Why::Exited));
     assert_eq!(ended.leftovers.len(), 1, "{ended:?}");
