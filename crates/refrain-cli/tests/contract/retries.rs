@@ -170,6 +170,7 @@ fn the_report_says_whether_a_repeat_is_worthwhile() {
 fn a_place_that_cannot_be_reached_is_tried_again() {
     let home = home();
     // The staging directory of another filesystem lies on the home's: that filesystem is not mounted.
+    home.write("mount/nothing is mounted here", "");
     home.config(
         "staging = [\"mount/staging\"]\n[task.t]\nout.o = \"mount/o\"\ncommand = \"echo x > $REFRAIN_OUT\"\n\
          retry = { attempts = 3, backoff = \"1ms\" }\n",
