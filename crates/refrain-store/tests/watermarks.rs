@@ -48,7 +48,7 @@ fn ledg_02_after_a_kill_at_any_write_every_key_is_whole_or_below_the_watermark()
         let folded: Vec<i64> = (0..KEYS).filter(|day| store.key(&key(&name(*day))).unwrap().is_none()).collect();
         assert_eq!(watermark.as_ref().map_or(0, |it| it.folded), u64::try_from(folded.len()).unwrap());
         assert!(
-            folded.len() % BATCH == 0 || folded.len() == usize::try_from(KEYS).unwrap(),
+            folded.len().is_multiple_of(BATCH) || folded.len() == usize::try_from(KEYS).unwrap(),
             "whole batches: {folded:?}"
         );
         for day in &folded {
