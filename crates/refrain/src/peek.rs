@@ -141,7 +141,8 @@ pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publicatio
         // An input that is declared no more, or differently, differs already.
         if now.parts.contains_key(&part) && !changes.iter().any(|change| change.part == part) {
             let old = publication.fingerprint.parts.get(&part).cloned();
-            changes.push(Difference { part, kind: DifferenceKind::Changed, new: old.clone(), old });
+            let new = old.as_ref().map(|version| format!("{version}, which is stale"));
+            changes.push(Difference { part, kind: DifferenceKind::Changed, old, new });
         }
     }
     Ok(changes)

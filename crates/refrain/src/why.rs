@@ -145,11 +145,13 @@ impl Boundary {
             return Ok(());
         }
         why.changed = true;
-        why.because.extend(changes.iter().map(Difference::with_values));
-        why.changes = changes;
         let mut lineages = Lineages::new(self);
         let stale = lineages.stale(&plan.key, publication)?;
+        // Of a stale input more is told than that it changed.
+        let told = |part: &str| stale.iter().any(|stale| part.strip_prefix("input:") == Some(stale.input()));
+        why.because.extend(changes.iter().filter(|change| !told(&change.part)).map(Difference::with_values));
         why.because.extend(stale.iter().map(StaleInput::to_string));
+        why.changes = changes;
         match plan.task.on_change {
             OnChange::Keep if !stale.is_empty() => why.next = Some(lineages.repair(&plan.key)),
             OnChange::Keep => {
