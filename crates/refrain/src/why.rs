@@ -233,8 +233,11 @@ impl Boundary {
                     Err(error) => return Err(error),
                 },
                 PlannedSource::Publication(reference) => {
-                    let readable = self.readable(plan, reference);
-                    match readable.and_then(|readable| self.refuse_unfit(&readable).map(|()| readable.version())) {
+                    let fit = self.readable(plan, reference).and_then(|readable| {
+                        self.refuse_unfit(plan, reference, &readable)?;
+                        Ok(readable.version())
+                    });
+                    match fit {
                         Ok(version) => why.because.push(format!("input `{name}` would be {version}")),
                         Err(error) => {
                             why.would = Would::Refuse;

@@ -1,7 +1,7 @@
 //! Pins publications for a run: each attempt of it reads one copy, whatever is published meanwhile.
 
 use super::stale::Lineages;
-use super::standing::{Readable, list, refuse_incomplete, version_of};
+use super::standing::{Readable, list, version_of};
 use crate::boundary::Boundary;
 use crate::ids;
 use crate::plan::Plan;
@@ -48,7 +48,7 @@ impl Boundary {
                 std::thread::sleep(PAUSE);
                 continue;
             }
-            self.refuse_unfit(&readable)?;
+            self.refuse_unfit(plan, reference, &readable)?;
             if readable.publications.is_empty() {
                 break (readable, None);
             }
@@ -96,8 +96,8 @@ impl Boundary {
     }
 
     /// Refuses what is not all there, not whole, or stale.
-    pub(crate) fn refuse_unfit(&self, readable: &Readable) -> Result<()> {
-        refuse_incomplete(self, readable)?;
+    pub(crate) fn refuse_unfit(&self, plan: &Plan, reference: &PublicationRef, readable: &Readable) -> Result<()> {
+        self.refuse_incomplete(plan, reference, readable)?;
         if readable.replaced { Ok(()) } else { Lineages::new(self).refuse_stale(&readable.publications) }
     }
 

@@ -18,8 +18,6 @@ pub(crate) struct Readable {
     pub(crate) publications: Vec<PinnedPublication>,
     /// What is not published.
     pub(crate) missing: Vec<Key>,
-    /// What a chain needs before what is missing, in order of time.
-    pub(crate) before_missing: Vec<Key>,
     /// What is published at its first output, while another output is still to follow.
     pub(crate) unfinished: Vec<Key>,
     /// The input reads what its own run replaces, so that no later version makes it stale.
@@ -82,16 +80,36 @@ impl Boundary {
                 None => readable.missing.push(key),
             }
         }
-        if let [missing] = readable.missing.as_slice()
-            && reference.task == plan.task.name
-        {
-            readable.before_missing = self.missing_before(plan, reference, missing)?;
-        }
         Ok(readable)
     }
 
-    /// The partitions of the reader's own chain that are not published before `missing`.
-    fn missing_before(&self, plan: &Plan, reference: &PublicationRef, missing: &Key) -> Result<Vec<Key>> {
+    /// What keeps an input from being pinned, if anything does: nothing is built on what is not there or not whole.
+    pub(crate) fn refuse_incomplete(&self, plan: &Plan, reference: &PublicationRef, readable: &Readable) -> Result<()> {
+        let verb = |keys: &[Key]| if keys.len() == 1 { "is" } else { "are" };
+        if !readable.missing.is_empty() {
+            let keys = &readable.missing;
+            let all = [self.missing_before(plan, reference, keys)?.as_slice(), keys].concat();
+            return Err(Error::refused(format!("it reads {}, which {} not published", list(keys), verb(keys)))
+                .hint(format!("publish first what it reads: {}", self.command_for(&all, ""))));
+        }
+        if let Some(first) = readable.unfinished.first() {
+            let keys = &readable.unfinished;
+            return Err(Error::refused(format!(
+                "it reads {}, which {} published at the first output only, and another output is still to follow",
+                list(keys),
+                verb(keys)
+            ))
+            .hint(format!("to finish it: refrain run {}{}", first.task, self.flag_of(first))));
+        }
+        Ok(())
+    }
+
+    /// The partitions of the reader's own chain that are not published before the missing one, in order of time.
+    fn missing_before(&self, plan: &Plan, reference: &PublicationRef, missing: &[Key]) -> Result<Vec<Key>> {
+        let [missing] = missing else { return Ok(Vec::new()) };
+        if reference.task != plan.task.name {
+            return Ok(Vec::new());
+        }
         let mut before = Vec::new();
         let mut partition = plan.task.partitions.partition_of_key(&missing.partition)?;
         while before.len() < FARTHEST {
@@ -187,25 +205,4 @@ pub(crate) fn list(keys: &[Key]) -> String {
     let names: Vec<_> = keys.iter().take(SHOWN).map(|key| format!("`{key}`")).collect();
     let more = keys.len().saturating_sub(SHOWN);
     if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
-}
-
-/// What keeps an input from being pinned, if anything does: nothing is built on what is not there or not whole.
-pub(crate) fn refuse_incomplete(boundary: &Boundary, readable: &Readable) -> Result<()> {
-    let verb = |keys: &[Key]| if keys.len() == 1 { "is" } else { "are" };
-    if !readable.missing.is_empty() {
-        let keys = &readable.missing;
-        let all = [readable.before_missing.as_slice(), keys].concat();
-        return Err(Error::refused(format!("it reads {}, which {} not published", list(keys), verb(keys)))
-            .hint(format!("publish first what it reads: {}", boundary.command_for(&all, ""))));
-    }
-    if let Some(first) = readable.unfinished.first() {
-        let keys = &readable.unfinished;
-        return Err(Error::refused(format!(
-            "it reads {}, which {} published at the first output only, and another output is still to follow",
-            list(keys),
-            verb(keys)
-        ))
-        .hint(format!("to finish it: refrain run {}{}", first.task, boundary.flag_of(first))));
-    }
-    Ok(())
 }
