@@ -87,3 +87,19 @@ pub(super) fn most_urgent(states: &[State]) -> Option<State> {
 pub(super) fn is_trouble(state: State) -> bool {
     matches!(state, State::Failed | State::Unsettled | State::Drifted | State::Stale)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BY_URGENCY, mark, style, with_mark, word};
+
+    #[test]
+    fn every_state_has_a_sign_a_word_and_a_colour_of_its_own() {
+        for (index, one) in BY_URGENCY.into_iter().enumerate() {
+            assert_eq!((with_mark(mark(one)), mark(one).len()), (Some(one), 1));
+            for other in BY_URGENCY.into_iter().skip(index + 1) {
+                assert_ne!((mark(one), word(one)), (mark(other), word(other)));
+                assert_ne!(style(one).get_fg_color(), style(other).get_fg_color(), "{one:?} and {other:?}");
+            }
+        }
+    }
+}

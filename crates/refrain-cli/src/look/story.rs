@@ -51,6 +51,9 @@ fn chapter(boundary: &Boundary, attempt: &AttemptRecord, now: Timestamp, screen:
     for place in &retold.places {
         tell(format!("published: {place}"));
     }
+    if !published && boundary.output_of(&attempt.key.task, attempt.attempt)?.is_some() {
+        tell(format!("what it printed: refrain log --output {}", attempt.attempt));
+    }
     if let Some(next) = &retold.next {
         tell(format!("next: {next}"));
     }

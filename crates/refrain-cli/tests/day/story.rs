@@ -44,6 +44,23 @@ fn the_story_tells_why_it_ended_what_was_published_and_what_to_do_next() {
 }
 
 #[test]
+fn the_story_names_the_command_that_shows_what_a_failed_attempt_printed() {
+    let home = job();
+    home.write("in/2025-03-24.csv", "");
+    home.config(
+        &home.read("refrain.toml").replace("cat $REFRAIN_IN_SRC make.sh > $REFRAIN_OUT", "echo why it failed; exit 3"),
+    );
+    home.run(["-qq", "backfill", "job", "--from", "2025-03-24", "--to", "2025-03-24"]).expect_code(3);
+    let told = home.run(["log", "--story"]).success().stdout;
+    let line = told
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("what it printed: refrain "))
+        .unwrap_or_else(|| panic!("{told}"));
+    let printed = home.run(line.split(' ')).success().stdout;
+    assert_eq!(printed, "why it failed\n");
+}
+
+#[test]
 fn the_story_tells_a_running_attempt_from_one_that_died() {
     let home = job();
     let kill = home.refrain().env("REFRAIN_CRASH_AT", "after-task");
