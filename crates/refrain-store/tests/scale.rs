@@ -38,7 +38,7 @@ fn ledg_02_a_hundred_thousand_keys_are_listed_in_little_memory_and_one_is_found_
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state.db");
     seed(&state, KEYS, 2);
-    let _ = Output::of(&mut child("status", &state), &[]).success();
+    drop(Output::of(&mut child("status", &state), &[]).success());
 
     assert!(open(&state).key(&key("050000")).unwrap().is_some());
     assert!(complete_run(&open(&state), &key("050000"), u128::MAX).get() > 0);
