@@ -62,13 +62,10 @@ pub(super) fn reclaim(connection: &Connection) -> Result<(), Fault> {
         return Ok(());
     }
     let done = connection.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
+    let waits = [ErrorCode::DatabaseBusy, ErrorCode::DatabaseLocked, ErrorCode::DiskFull];
     match done {
-        // Others are at work: the room is used again instead.
-        Err(error)
-            if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) =>
-        {
-            Ok(())
-        }
+        // Others are at work, or there is no room for a copy: what is free is used again instead.
+        Err(error) if error.sqlite_error_code().is_some_and(|code| waits.contains(&code)) => Ok(()),
         done => Ok(done?),
     }
 }
