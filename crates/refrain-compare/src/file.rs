@@ -99,7 +99,11 @@ fn common(files: Files<'_>, (left, right): (Format, Format)) -> Result<Option<Fo
 
 /// Files of two formats: what is packed on one side is unpacked.
 fn mismatch(files: Files<'_>, formats: (Format, Format), options: &Options, depth: usize) -> Result<Contents> {
-    let text = format!("{} on the left side, {} on the right", formats.0.name(), formats.1.name());
+    let name = |path: &Path, format: Format| {
+        bytes::head(path, 1).map(|head| if head.is_empty() { "an empty file" } else { format.name() })
+    };
+    let (left, right) = (name(files.left, formats.0)?, name(files.right, formats.1)?);
+    let text = format!("{left} on the left side, {right} on the right");
     let is_packing = unpack::is_stream(formats.0) || unpack::is_stream(formats.1);
     let finding = Finding::new(FindingKind::FileType, !is_packing, text);
     let mut contents = match is_packing.then(|| streams(files, formats, options, depth)) {

@@ -10,7 +10,7 @@ mod words;
 
 use crate::options::Known;
 use crate::report::{Cause, Example};
-use hypothesis::{Hypothesis, Scope, Seen};
+use hypothesis::{Scope, Seen};
 use pairs::Texts;
 use std::borrow::Cow;
 
@@ -19,6 +19,15 @@ const EXAMPLE_CHARS: usize = 80;
 
 /// Longer values are not looked into.
 const LOOK_BYTES: usize = 64 << 10;
+
+/// Pairs that are looked at in any case.
+const ALL_PAIRS: u64 = 100_000;
+
+/// Of more than that, one in so many.
+const ONE_IN: u64 = 64;
+
+/// Pairs after which parts of the values are not looked at any more when the whole values tell enough.
+const PART_PAIRS: u64 = 64;
 
 /// What is known beside the values themselves.
 #[derive(Clone, Copy)]
@@ -54,6 +63,12 @@ impl<'a> Story<'a> {
         Self { background, pairs: 0, whole: Seen::new(known), part: Some(Seen::new(0)), examples: vec![] }
     }
 
+    /// Whether the next pair is worth being looked at: of very many, numbers are all looked at, for the largest
+    /// difference is told, and one in some of the others.
+    pub(crate) fn wants_next(&self, number: u64) -> bool {
+        self.pairs < ALL_PAIRS || number.is_multiple_of(ONE_IN) || self.whole.are_numbers()
+    }
+
     /// Takes a pair of values that differ; `None` is a null.
     pub(crate) fn add(&mut self, left: Option<&[u8]>, right: Option<&[u8]>) {
         self.pairs += 1;
@@ -64,6 +79,10 @@ impl<'a> Story<'a> {
         }
         let texts = Texts { left: left.as_deref(), right: right.as_deref() };
         self.whole.add(texts, &self.background);
+        if self.pairs > PART_PAIRS && self.whole.is_telling() {
+            self.part = None;
+            return;
+        }
         let words = texts.both().and_then(|(left, right)| pairs::differing_words(left, right));
         self.part = match (self.part.take(), words) {
             (Some(mut part), Some((left, right))) => {
@@ -82,12 +101,11 @@ impl<'a> Story<'a> {
         &self.examples
     }
 
-    /// What the values look like; `column` is the column's name, which may tell more, `total` the number of all rows.
-    pub(crate) fn tell(&self, column: &str, total: u64) -> Option<Told> {
-        let scope = Scope { column, pairs: self.pairs, total };
+    /// What the values look like; `column` is the column's name, which may tell more, `differing` of `total` rows differ.
+    pub(crate) fn tell(&self, column: &str, (differing, total): (u64, u64)) -> Option<Told> {
+        let scope = Scope { column, pairs: self.pairs, differing, total };
         let whole = self.whole.best(&scope, &self.background);
-        let is_vague = |found: &Hypothesis| matches!(found, Hypothesis::Token | Hypothesis::AbsolutePath);
-        if let Some(found) = whole.filter(|found| !is_vague(found)) {
+        if let Some(found) = whole.filter(|found| !found.is_vague()) {
             return Some(words::tell(found, &self.whole, &self.background, false));
         }
         let part = self.part.as_ref().filter(|_| self.pairs > 0);

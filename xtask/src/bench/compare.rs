@@ -21,7 +21,7 @@ base = f"""select i as id, 'customer ' || (hash(i) % 100000) as customer, (hash(
     {{at}} as loaded_at from range({rows}) t(i)"""
 left = base.format(at="timestamp '2025-03-24 10:00:00' + to_microseconds(i)")
 clock = base.format(at="timestamp '2025-03-24 11:07:01' + to_microseconds(i * 2)")
-changed = f"select * replace (quantity + (id % {rows // 100} = 7)::int as quantity) from ({left}) order by hash(id)"
+changed = f"select * replace ((quantity + (id % {rows // 100} = 7)::int)::ubigint as quantity) from ({left}) order by hash(id)"
 connection = duckdb.connect()
 for name, query in [("left", left), ("clock", clock), ("changed", changed)]:
     connection.execute(f"copy ({query}) to '{name}.{form}'")

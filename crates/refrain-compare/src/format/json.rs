@@ -151,7 +151,7 @@ fn tell(path: &str, differing: u64, compared: u64, story: &Story<'_>, options: &
     let mut finding =
         Finding::new(FindingKind::JsonValue, true, String::new()).column(path).counts(differing, compared);
     let name = path.rsplit('.').next().unwrap_or(path);
-    if let Some(told) = story.tell(name, compared) {
+    if let Some(told) = story.tell(name, (differing, compared)) {
         text += &format!(": {}", told.phrase);
         finding.cause = told.cause;
         finding.hint = told.hint;

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp, civil};
 
 /// Writes the hash of every value of `array` into `hashes`, each `stride` after the one before, starting at `start`.
 ///
-/// Whole numbers, and floating-point numbers, of any width have the hash of their widest type.
+/// A number has the same hash in whatever type it is held exactly.
 pub(super) fn hash(array: &dyn Array, hashes: &mut [u64], start: usize, stride: usize) {
     let nulls = array.logical_nulls();
     let mut put = |row: usize, hash: u64| hashes[start + row * stride] = hash;
@@ -76,8 +76,15 @@ fn numbers<T: ArrowPrimitiveType>(
     }
 }
 
-/// Every NaN is the same to a reader.
+/// Every NaN is the same to a reader, and so is a whole number in a column of another type.
 fn float(value: f64) -> u64 {
+    /// Above this, floating-point numbers do not tell all whole numbers apart.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < MOST && (value != 0.0 || value.is_sign_positive()) {
+        #[expect(clippy::cast_possible_truncation, reason = "it is a whole number and small enough")]
+        let whole = value as i64;
+        return hash_value(&whole.to_le_bytes());
+    }
     hash_value(&(if value.is_nan() { f64::NAN } else { value }).to_le_bytes())
 }
 

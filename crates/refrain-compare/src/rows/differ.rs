@@ -130,6 +130,9 @@ impl<'a> Differ<'a> {
             for ((tale, &left), &right) in tales.iter_mut().zip(&self.matched.left).zip(&self.matched.right) {
                 if cells_left[left] != cells_right[right] {
                     tale.differing += 1;
+                    if !tale.story.wants_next(tale.differing) {
+                        continue;
+                    }
                     let texts = (batch_left.text(row_left, left), batch_right.text(row_right, right));
                     tale.story.add(texts.0.as_deref(), texts.1.as_deref());
                 }

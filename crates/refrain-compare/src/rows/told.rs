@@ -25,7 +25,7 @@ impl<'a> ColumnTale<'a> {
         if self.differing == 0 {
             return None;
         }
-        let told = self.story.tell(&self.name, paired);
+        let told = self.story.tell(&self.name, (self.differing, paired));
         let subject = if tables.is_text { "the text".to_owned() } else { format!("column `{}`", self.name) };
         let mut text = format!("{subject} differs in {} of {paired} {}", self.differing, tables.rows);
         let mut finding = Finding::new(FindingKind::ColumnValues, true, String::new()).column(&self.name);

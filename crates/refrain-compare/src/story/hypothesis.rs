@@ -31,6 +31,13 @@ pub(super) enum Hypothesis {
     Number,
 }
 
+impl Hypothesis {
+    /// Whether something more telling may hold for a part of the values.
+    pub(super) fn is_vague(self) -> bool {
+        matches!(self, Self::Token | Self::AbsolutePath)
+    }
+}
+
 const PLAIN: [Hypothesis; 20] = [
     Hypothesis::Nothing,
     Hypothesis::LetterCase,
@@ -88,6 +95,8 @@ pub(super) struct Scope<'a> {
     pub(super) column: &'a str,
     /// Pairs that differ and were looked at.
     pub(super) pairs: u64,
+    /// Pairs that differ.
+    pub(super) differing: u64,
     /// All pairs, equal ones as well.
     pub(super) total: u64,
 }
@@ -130,6 +139,16 @@ impl Seen {
     /// Whether any hypothesis is left.
     pub(super) fn is_open(&self) -> bool {
         !self.open.is_empty()
+    }
+
+    /// Whether a hypothesis about numbers is left.
+    pub(super) fn are_numbers(&self) -> bool {
+        self.open.iter().any(|hypothesis| matches!(hypothesis, Hypothesis::Noise | Hypothesis::Number))
+    }
+
+    /// Whether a hypothesis is left that says more than any about a part of the values would.
+    pub(super) fn is_telling(&self) -> bool {
+        self.open.iter().any(|hypothesis| !hypothesis.is_vague())
     }
 
     pub(super) fn add(&mut self, texts: Texts<'_>, background: &Background<'_>) {
@@ -227,13 +246,14 @@ impl Seen {
     /// Whether a hypothesis that holds is worth telling: some need more than one pair, or a telling name.
     fn is_told(&self, hypothesis: Hypothesis, scope: &Scope<'_>, background: &Background<'_>) -> bool {
         let name = scope.column.to_ascii_lowercase();
-        let Scope { pairs, total, .. } = *scope;
+        let Scope { pairs, differing, total, .. } = *scope;
         match hypothesis {
             Hypothesis::ProcessId => {
                 let is_process = |part| matches!(part, "pid" | "process" | "ppid");
-                name.split(['_', '.', ' ']).any(is_process) || (pairs >= 3 && pairs == total)
+                name.split(['_', '.', ' ']).any(is_process) || (pairs >= 3 && differing == total)
             }
-            Hypothesis::Counter => pairs >= 2,
+            // A change of a few values by the same amount is no sequence.
+            Hypothesis::Counter => pairs >= 2 && differing * 2 >= total,
             Hypothesis::RandomNumber => {
                 // Two independent shares differ by half of the larger, on average.
                 #[expect(clippy::cast_precision_loss, reason = "a mean needs no more digits")]

@@ -23,7 +23,8 @@ pub(super) fn time(text: &str) -> Option<(TimeShape, i128)> {
     if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return epoch(text).map(|nanoseconds| (TimeShape::Epoch, nanoseconds));
     }
-    if let Ok(instant) = text.parse::<Timestamp>() {
+    let has_zone = text.ends_with(['Z', 'z']) || text.get(10..).is_some_and(|rest| rest.contains(['+', '-']));
+    if has_zone && let Ok(instant) = text.parse::<Timestamp>() {
         return Some((TimeShape::Instant, instant.as_nanosecond()));
     }
     let civil_text = underscore_to_t(text);

@@ -9,7 +9,9 @@ fn tell(column: &str, pairs: &[(&str, &str)]) -> (Option<Cause>, String) {
     for (left, right) in pairs {
         story.add(Some(left.as_bytes()), Some(right.as_bytes()));
     }
-    story.tell(column, pairs.len() as u64).map_or((None, String::new()), |told| (told.cause, told.phrase))
+    story
+        .tell(column, (pairs.len() as u64, pairs.len() as u64))
+        .map_or((None, String::new()), |told| (told.cause, told.phrase))
 }
 
 fn cause(column: &str, pairs: &[(&str, &str)]) -> Option<Cause> {

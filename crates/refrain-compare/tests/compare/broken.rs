@@ -76,6 +76,8 @@ fn json_nested_too_deeply_is_text() {
 fn files_of_two_formats() {
     let comparison = compare_bytes("a", "a,b\n1,2\n3,4\n", b"PAR1\0\0PAR1");
     assert_eq!(told(&comparison)[0], (FindingKind::FileType, "csv on the left side, parquet on the right"));
+    let comparison = compare_bytes("a.parquet", "", b"PAR1\0\0PAR1");
+    assert_eq!(told(&comparison)[0], (FindingKind::FileType, "an empty file on the left side, parquet on the right"));
 }
 
 #[test]

@@ -88,9 +88,12 @@ fn only_rows<'a>(told: &[(FindingKind, &'a str)]) -> Vec<(FindingKind, &'a str)>
 fn another_type_of_a_column() {
     let narrow: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
     let wide: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let float: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0]));
     let file = |column| write(&RecordBatch::try_from_iter([("n", column)]).unwrap(), properties());
-    let comparison = compare_bytes("a.parquet", file(narrow), file(wide));
+    let comparison = compare_bytes("a.parquet", file(Arc::clone(&narrow)), file(wide));
     assert_eq!(told(&comparison)[0].1, "column `n` has type Int32 on the left side and Int64 on the right");
+    assert!(!told(&comparison).iter().any(|(kind, _)| *kind == FindingKind::ColumnValues));
+    let comparison = compare_bytes("a.parquet", file(narrow), file(float));
     assert!(!told(&comparison).iter().any(|(kind, _)| *kind == FindingKind::ColumnValues));
     assert_eq!(comparison.verdict, Verdict::ContentDiffers);
 }

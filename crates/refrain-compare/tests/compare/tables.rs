@@ -170,6 +170,8 @@ fn a_counter_that_goes_on() {
         |start: usize| (0..20).fold("name,id\n".to_owned(), |text, row| text + &format!("n{row},{}\n", start + row));
     let comparison = compare_bytes("a.csv", rows(1), rows(843));
     assert_eq!(only(&comparison).cause, Some(Cause::Counter));
+    let comparison = compare_bytes("a.csv", rows(1), rows(1).replace("n3,4", "n3,5").replace("n8,9", "n8,10"));
+    assert_eq!(only(&comparison).cause, Some(Cause::Number));
 }
 
 #[test]
