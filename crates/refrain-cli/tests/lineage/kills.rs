@@ -51,3 +51,23 @@ fn date_11_a_chain_that_dies_at_any_step_goes_on_to_the_same_end() {
         assert_eq!(in_state(&home, "sum", "published").len(), 3, "{point}");
     }
 }
+
+#[test]
+fn a_reader_takes_one_whole_version_whatever_step_killed_the_task_that_it_reads() {
+    for point in reached() {
+        let home = two();
+        backfill(&home, "raw", 1, &[]).success();
+        home.write("source", "two\n");
+        let again = ["run", "raw", "--date", "2013-01-01", "--rerun"];
+        home.refrain().env("REFRAIN_CRASH_AT", point.name()).run(again).expect_signal(9);
+        let call = run(&home, &DAY, "").published();
+        let version = call.report["inputs"][0]["version"].as_str().unwrap_or_default().to_owned();
+        let expected = if version.contains("version 2 ") { "two\n" } else { "one\n" };
+        assert_eq!(home.read("sum/2013-01-01.txt"), expected, "{point}: {version}");
+        assert_eq!(home.read("raw/2013-01-01.txt"), expected, "{point}: what stood was read");
+        // The next run settles the dead one, and the reader follows.
+        home.run(again).success();
+        run(&home, &[&DAY[..], &["--if-changed"]].concat(), "").published();
+        assert_eq!(home.read("sum/2013-01-01.txt"), "two\n", "{point}");
+    }
+}
