@@ -401,6 +401,33 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) partition: Partition,
 
+    #[command(flatten)]
+    pub(crate) trials: TrialArgs,
+
+    /// A parameter for every run; the command finds it at $REFRAIN_PARAM_<NAME>
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub(crate) params: Vec<String>,
+
+    /// How the real files are kept out: `shield` or nothing, `copy` of the home, or `best` of both
+    #[arg(long, value_enum, value_name = "HOW", default_value = "best")]
+    pub(crate) isolation: Isolation,
+
+    /// Where the scratch copy is made [default: $TMPDIR, or /tmp]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+
+    /// Let the scratch copy stay, to look at it
+    #[arg(long)]
+    pub(crate) keep_scratch: bool,
+
+    /// The verdict as one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What `refrain check` tries.
+#[derive(Debug, Args)]
+pub(crate) struct TrialArgs {
     /// Run it twice, with another clock, other paths and another order of inputs, and compare the outputs; look for
     /// writes outside the outputs, processes left behind and failures that a pipe hides
     #[arg(long)]
@@ -422,26 +449,6 @@ pub(crate) struct CheckArgs {
     /// For --kill: the moments of an earlier check, whose seed it printed [default: another one each time]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-
-    /// A parameter for every run; the command finds it at $REFRAIN_PARAM_<NAME>
-    #[arg(long = "param", value_name = "NAME=VALUE")]
-    pub(crate) params: Vec<String>,
-
-    /// How the real files are kept out: `shield` or nothing, `copy` of the home, or `best` of both
-    #[arg(long, value_enum, value_name = "HOW", default_value = "best")]
-    pub(crate) isolation: Isolation,
-
-    /// Where the scratch copy is made [default: $TMPDIR, or /tmp]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) scratch: Option<PathBuf>,
-
-    /// Let the scratch copy stay, to look at it
-    #[arg(long)]
-    pub(crate) keep_scratch: bool,
-
-    /// The verdict as one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

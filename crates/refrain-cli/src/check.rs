@@ -22,8 +22,8 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<u8> {
     let mut task = home.config.task(&args.task)?.clone();
     set_params(&mut task, &args.params)?;
     let partition = context.partition(&task, &args.partition)?;
-    let none = !(args.twice || args.kill || args.race);
-    let seed = args.seed.unwrap_or_else(|| u64::from(context.now().subsec_nanosecond().unsigned_abs()));
+    let none = !(args.trials.twice || args.trials.kill || args.trials.race);
+    let seed = args.trials.seed.unwrap_or_else(|| u64::from(context.now().subsec_nanosecond().unsigned_abs()));
     let program = std::env::current_exe().map_err(|error| Error::io("cannot tell where refrain is", error))?;
     let signal = signals::noted()?;
     // No thread was started yet: the shield needs a process that has only one.
@@ -40,10 +40,10 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<u8> {
         scratch: args.scratch.as_ref().map(|scratch| context.directory.join(scratch)),
         keep_scratch: args.keep_scratch,
         wishes: Wishes {
-            twice: args.twice || none,
-            kill: args.kill,
-            race: args.race || none,
-            moments: args.moments,
+            twice: args.trials.twice || none,
+            kill: args.trials.kill,
+            race: args.trials.race || none,
+            moments: args.trials.moments,
             seed,
         },
     })?;
@@ -102,7 +102,7 @@ fn tell(verdict: &Verdict, context: &Context, args: &CheckArgs) {
     let watched: Vec<_> = verdict.watched.directories.iter().map(|path| path.display().to_string()).collect();
     let how = if verdict.watched.shielded { "shielded and watched" } else { "watched, not shielded" };
     output::say(&format!("{how}: {}; {}", watched.join(", "), verdict.watched.limits.join("; ")));
-    if args.kill {
+    if args.trials.kill {
         output::say(&format!("seed: {} (again: {})", verdict.seed, again(context, args, verdict.seed)));
     }
     if let Some(scratch) = &verdict.scratch {
@@ -171,6 +171,9 @@ fn again(context: &Context, args: &CheckArgs, seed: u64) -> String {
     for (flag, value) in [("--date", &args.partition.date), ("--partition", &args.partition.partition)] {
         words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
     }
-    words.extend(["--kill".to_owned(), "--seed".to_owned(), seed.to_string()]);
+    words.extend(args.params.iter().flat_map(|param| ["--param".to_owned(), param.clone()]));
+    words.extend(
+        ["--kill", "--moments", &args.trials.moments.to_string(), "--seed", &seed.to_string()].map(str::to_owned),
+    );
     shell_line(words)
 }

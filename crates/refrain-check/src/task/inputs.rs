@@ -1,7 +1,7 @@
 //! The inputs of a check: pinned once, the same content for every run, in two orders of creation.
 
 use super::ground::copy_tree;
-use nix::mount::{MsFlags, mount};
+use super::shield::MEMORY;
 use refrain::Task;
 use refrain::core::{AttemptId, Error, Input, NoProbe, Partition, PinMode, PinRequest, Result};
 use refrain::task::InputSource;
@@ -86,26 +86,21 @@ impl Inputs {
 fn again(name: &str, first: PathBuf, scratch: &Path, shielded: bool, reordered: &mut Option<bool>) -> Result<Held> {
     let base = first.file_name().unwrap_or_else(|| "input".as_ref()).to_owned();
     let failed = |error| Error::io(format!("cannot copy the input `{name}`"), error);
-    let root = scratch.join("inputs-again").join(name);
-    fs::create_dir_all(&root).map_err(failed)?;
     if !first.is_dir() {
+        let root = scratch.join("inputs-again").join(name);
+        fs::create_dir_all(&root).map_err(failed)?;
         let second = root.join(base);
         copy_tree(&first, &second).map_err(failed)?;
         return Ok(Held { name: name.to_owned(), first, second });
     }
-    let forwards = scratch.join("inputs-first").join(name);
-    fs::create_dir_all(&forwards).map_err(failed)?;
-    // Only behind the shield: elsewhere a mount would be seen by everybody and outlive the check.
-    let in_memory =
-        shielded && bytes_of(&first) <= MOST_IN_MEMORY && [&forwards, &root].iter().all(|place| memory(place).is_ok());
+    let in_memory = shielded && bytes_of(&first) <= MOST_IN_MEMORY;
     *reordered = Some(in_memory && reordered.unwrap_or(true));
+    let above = if in_memory { scratch.join(MEMORY) } else { scratch.to_owned() };
+    let [forwards, root] = ["inputs-first", "inputs-again"].map(|order| above.join(order).join(name));
+    fs::create_dir_all(&forwards).and_then(|()| fs::create_dir_all(&root)).map_err(failed)?;
     let (one, other) = (forwards.join(&base), root.join(&base));
     copy_in_order(&first, &one, false).and_then(|()| copy_in_order(&first, &other, true)).map_err(failed)?;
     Ok(Held { name: name.to_owned(), first: one, second: other })
-}
-
-fn memory(place: &Path) -> nix::Result<()> {
-    mount(Some("refrain-check"), place, Some("tmpfs"), MsFlags::empty(), Some("mode=0700"))
 }
 
 fn bytes_of(directory: &Path) -> u64 {

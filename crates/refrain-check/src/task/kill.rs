@@ -1,7 +1,8 @@
 //! Kill it everywhere, repeat it once, and compare with the undisturbed end.
 
 use super::call::Circumstances;
-use super::trials::{Played, Ran, Trials, failure};
+use super::stage::Stage;
+use super::trials::{Played, Ran, Trials, failure, said};
 use super::verdict::{Finding, Kind, Trial};
 use refrain::core::Result;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ pub(super) fn kill(trials: &mut Trials<'_>, moments: u32, seed: u64) -> Ran<Play
         if killed.status.success() {
             tally.late += 1;
         }
-        repeat(trials, &undisturbed, stage, point, &mut tally)?;
+        repeat(trials, &undisturbed, stage, &format!("at {point}"), &mut tally)?;
     }
     let lasted = undisturbed.called.lasted;
     let mut random = SplitMix(seed);
@@ -42,7 +43,7 @@ pub(super) fn kill(trials: &mut Trials<'_>, moments: u32, seed: u64) -> Ran<Play
         repeat(trials, &undisturbed, stage, &label, &mut tally)?;
     }
     tally.tell(trials);
-    trials.trials.push(Trial {
+    trials.done.push(Trial {
         name: NAME,
         count: tally.kills,
         detail: format!("{} kills", tally.kills),
@@ -72,10 +73,10 @@ fn undisturbed(trials: &mut Trials<'_>) -> Ran<(Played, Vec<String>)> {
         format!("{name}#{count}")
     });
     let points = points.collect();
-    Ok(Ok((Played { stage, called }, points)))
+    Ok(Ok((Played { stage, called, shifted: false }, points)))
 }
 
-fn fresh(trials: &mut Trials<'_>, number: u32) -> Result<super::stage::Stage> {
+fn fresh(trials: &mut Trials<'_>, number: u32) -> Result<Stage> {
     trials.ground.reset()?;
     trials.stage(&format!("kill-{number:03}"), false, None)
 }
@@ -85,20 +86,15 @@ fn at(point: &str) -> Circumstances {
 }
 
 /// One ordinary call must be enough after any kill.
-fn repeat(
-    trials: &mut Trials<'_>,
-    undisturbed: &Played,
-    stage: super::stage::Stage,
-    place: &str,
-    tally: &mut Tally,
-) -> Result<()> {
+fn repeat(trials: &mut Trials<'_>, undisturbed: &Played, stage: Stage, place: &str, tally: &mut Tally) -> Result<()> {
     tally.kills += 1;
     let called = trials.caller.run(&stage, &Circumstances::default())?;
     if !called.status.success() {
-        tally.broken.push((place.to_owned(), called.end()));
+        let said = said(&called.stderr).map(|line| format!(": {line}")).unwrap_or_default();
+        tally.broken.push((place.to_owned(), format!("{}{said}", called.end())));
         return Ok(());
     }
-    let played = Played { stage: stage.clone(), called };
+    let played = Played { stage, called, shifted: false };
     let before = trials.findings.len();
     if !trials.compare(NAME, undisturbed, &played, Kind::KillDiffers)? {
         tally.differing += 1;
@@ -109,7 +105,7 @@ fn repeat(
             place.clone_into(&mut tally.example_place);
         }
     }
-    trials.caller.forget(&stage);
+    trials.caller.forget(&played.stage);
     Ok(())
 }
 
@@ -136,6 +132,13 @@ impl Tally {
                     .because("something that the killed run left behind")
                     .hint("let the command work from its declared inputs and $TMPDIR alone, whatever lies there from before"),
             );
+        }
+        if self.differing > 0 && trials.differ_alone() {
+            trials.notes.push(format!(
+                "after {} of {} kills the outputs differ, as those of two undisturbed runs do",
+                self.differing, self.kills
+            ));
+            return;
         }
         let always = self.differing == self.kills;
         for mut finding in std::mem::take(&mut self.example) {

@@ -167,7 +167,7 @@ impl Check {
                 keep: request.keep_scratch,
             },
             progress,
-            trials: Vec::new(),
+            done: Vec::new(),
             findings: Vec::new(),
             notes: Vec::new(),
             writes: BTreeSet::new(),
@@ -184,7 +184,7 @@ impl Check {
             task: request.task.name.to_string(),
             partition: request.partition.key.clone(),
             result,
-            trials: std::mem::take(&mut trials.trials),
+            trials: std::mem::take(&mut trials.done),
             findings: std::mem::take(&mut trials.findings),
             notes: std::mem::take(&mut trials.notes),
             watched: trials.ground.watched(),
@@ -242,23 +242,33 @@ fn try_all(trials: &mut Trials<'_>, wishes: Wishes) -> Result<Option<Box<Failure
 fn tell_writes(trials: &mut Trials<'_>) {
     let writes = std::mem::take(&mut trials.writes);
     let mut others = Vec::new();
+    let trial = trials.done.first().map_or("twice", |trial| trial.name);
     let real = |spec: &refrain::task::OutputSpec| {
         let location = spec.location.render(trials.partition, &trials.task.params).ok()?;
         let place = trials.task.base.join(location);
         Some((spec.name.clone(), place.canonicalize().unwrap_or(place)))
     };
     let outputs: Vec<_> = trials.task.outputs.iter().filter_map(real).collect();
+    let mut writes: Vec<_> = writes.into_iter().collect();
+    // Of a file that was created and then changed, the first is told.
+    writes.dedup_by(|later, first| later.path == first.path);
     for write in writes {
         let Some((name, _)) = outputs.iter().find(|(_, place)| write.path.starts_with(place)) else {
             others.push(write);
             continue;
         };
         let what = format!("it {} `{}`, where readers find the output", write.how.word(), write.path.display());
-        let mut finding = Finding::new(Kind::WritesLiveOutput, "twice", what)
+        let mut finding = Finding::new(Kind::WritesLiveOutput, trial, what)
             .of(name)
             .because("the command writes to the published place instead of $REFRAIN_OUT: readers see half of it, and a repetition adds to it")
             .hint("write to $REFRAIN_OUT (or $REFRAIN_OUT_<NAME>) alone; it is empty at the start of every attempt");
         finding.writes = vec![write];
+        // Then it is this that makes the output grow.
+        for grown in trials.findings.iter_mut().filter(|grown| grown.output.as_ref() == Some(name)) {
+            if grown.kind == Kind::ReadsOwnOutput {
+                "the command adds to what is published, and takes its output from there".clone_into(&mut grown.cause);
+            }
+        }
         trials.findings.push(finding);
     }
     if let Some(first) = others.first() {
@@ -266,7 +276,7 @@ fn tell_writes(trials: &mut Trials<'_>) {
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         let mut finding = Finding::new(
             Kind::UndeclaredWrite,
-            "twice",
+            trial,
             format!("it {} `{}`{more}, outside its outputs", first.how.word(), first.path.display()),
         )
         .because("what is written there is not staged, not published and not taken back when the command fails")

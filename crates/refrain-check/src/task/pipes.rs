@@ -5,8 +5,8 @@
 //! SIGPIPE because the next one wants no more (`yes | head`) is as it should be.
 
 use super::call::{Called, Circumstances, Exit};
-use super::ground::Ground;
-use super::trials::{Played, Trials, failure};
+use super::shield::StandIn;
+use super::trials::{Trials, failure, said};
 use super::verdict::{Finding, Kind};
 use refrain::core::Result;
 use refrain::process::{find_program, has_pipe};
@@ -22,7 +22,7 @@ const MOST: u64 = 1 << 20;
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
 /// Looks for a hidden failure, if the command has a pipe that could hide one.
-pub(super) fn look(trials: &mut Trials<'_>, first: &Played) -> Result<()> {
+pub(super) fn look(trials: &mut Trials<'_>) -> Result<()> {
     let suspects = suspects(trials);
     if suspects.is_empty() {
         return Ok(());
@@ -48,8 +48,7 @@ pub(super) fn look(trials: &mut Trials<'_>, first: &Played) -> Result<()> {
         Some(Exit::Signal(signal)) => format!("by signal {signal}"),
         None => "with a failure".to_owned(),
     };
-    let said = failed.stderr.lines().find(|line| !line.starts_with("error:") && !line.starts_with("note:"));
-    let said = said.map(|line| format!(": {line}")).unwrap_or_default();
+    let said = said(&failed.stderr).map(|line| format!(": {line}")).unwrap_or_default();
     trials.findings.push(
         Finding::new(
             Kind::HiddenFailure,
@@ -59,7 +58,6 @@ pub(super) fn look(trials: &mut Trials<'_>, first: &Played) -> Result<()> {
         .because("a shell without `pipefail` reports the last part of a pipe alone")
         .hint("put `set -o pipefail` before it under bash; where a failure is meant (`grep` that finds nothing ends with 1), write `|| true` behind that part"),
     );
-    debug_assert!(first.called.published());
     Ok(())
 }
 
@@ -76,10 +74,8 @@ fn run(trials: &mut Trials<'_>, name: &str, bash: &Path, pipefail: bool) -> Resu
     if pipefail {
         circumstances.env.push(("SHELLOPTS".into(), "pipefail".into()));
     }
-    let covered = match &trials.ground {
-        Ground::Shielded(shield) => shield.stand_in(bash, Path::new("/bin/sh")),
-        Ground::Copied { .. } => None,
-    };
+    let shielded = trials.ground.is_shielded();
+    let covered = shielded.then(|| StandIn::of(bash, Path::new("/bin/sh"))).flatten();
     if covered.is_none() {
         // At least a `sh` that is looked up by its name.
         let shims = trials.caller.scratch.join("shims");

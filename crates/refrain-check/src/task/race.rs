@@ -1,6 +1,6 @@
 //! Started many times at once: one executes and publishes, the others say who does.
 
-use super::call::Circumstances;
+use super::call::{Called, Circumstances};
 use super::trials::{Played, Ran, Trials, failure};
 use super::verdict::{Finding, Kind, Trial};
 use refrain::core::Result;
@@ -22,16 +22,13 @@ pub(super) fn race(trials: &mut Trials<'_>, undisturbed: Option<&Played>) -> Ran
     let count = |outcome: &str| ended.iter().filter(|called| called.outcome() == outcome).count();
     let executed = ended.iter().filter(|called| called.executed()).count();
     let (published, held, already) = (count("published"), count("held"), count("already_published"));
-    if executed == 1 && published == 0 {
-        let failed = ended.iter().find(|called| called.executed()).map(failure);
-        if let Some(failed) = failed {
-            return Ok(Err(Box::new(failed)));
-        }
+    let other = |called: &&Called| !["held", "already_published"].contains(&called.outcome());
+    if let (0, Some(failed)) = (published, ended.iter().find(other)) {
+        return Ok(Err(Box::new(failure(failed))));
     }
     let detail = format!("{STARTS} at once");
     if executed != 1 || published != 1 || held + already != STARTS - 1 {
-        let others: Vec<_> =
-            ended.iter().filter(|called| !called.status.success()).map(super::call::Called::end).collect();
+        let others: Vec<_> = ended.iter().filter(|called| !called.status.success()).map(Called::end).collect();
         let what = format!(
             "of {STARTS} starts at once {executed} executed the command, {published} published, {held} were held and {already} found it published: {}",
             others.join("; ")
@@ -41,17 +38,18 @@ pub(super) fn race(trials: &mut Trials<'_>, undisturbed: Option<&Played>) -> Ran
                 .hint("this is Refrain's own promise: please report it with the output of `refrain check --race --json --keep-scratch`"),
         );
     }
-    if let (Some(undisturbed), Some(winner)) = (undisturbed, ended.into_iter().find(super::call::Called::published)) {
-        let told = trials
-            .findings
-            .iter()
-            .any(|finding| matches!(finding.kind, Kind::ContentDiffers | Kind::BytesDiffer | Kind::ReadsOwnOutput));
+    if let (Some(undisturbed), Some(winner)) = (undisturbed, ended.into_iter().find(Called::published)) {
         // What two runs alone differ in is told already.
-        if !told {
-            trials.compare(NAME, undisturbed, &Played { stage, called: winner }, Kind::ContentDiffers)?;
+        if !trials.differ_alone() {
+            trials.compare(
+                NAME,
+                undisturbed,
+                &Played { stage, called: winner, shifted: false },
+                Kind::ContentDiffers,
+            )?;
         }
     }
-    trials.trials.push(Trial {
+    trials.done.push(Trial {
         name: NAME,
         count: u32::try_from(STARTS).unwrap_or(u32::MAX),
         detail,

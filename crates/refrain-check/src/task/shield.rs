@@ -62,6 +62,8 @@ impl Stamp {
     }
 }
 
+/// A filesystem in memory, in the scratch directory of a shielded check.
+pub(super) const MEMORY: &str = "memory";
 /// Directories of the kernel's and of services, which are no place for results.
 const SYSTEM: &[&str] = &["/proc", "/sys", "/dev", "/run"];
 
@@ -74,7 +76,7 @@ impl Shield {
     pub(super) fn enter(scratch: &Path, places: Vec<Place>) -> io::Result<Self> {
         leave_for_own_namespace()?;
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-        let memory = scratch.join("memory");
+        let memory = scratch.join(MEMORY);
         private_directory(&memory)?;
         mount(Some("refrain-check"), &memory, Some("tmpfs"), MsFlags::empty(), Some("mode=0700"))?;
         // Handles from before would belong to the namespace that was left.
@@ -88,7 +90,7 @@ impl Shield {
             marked: HashMap::new(),
             open: Vec::new(),
         };
-        for place in in_order(places) {
+        for place in in_order(places, scratch) {
             match handle(&place.path) {
                 Ok(lower) => shield.layers.push(Layer {
                     in_memory: scratch.starts_with(&place.path),
@@ -237,7 +239,7 @@ impl Drop for Shield {
 
 impl Layer {
     fn cover(&mut self, scratch: &Path, name: &str) -> io::Result<()> {
-        let root = if self.in_memory { scratch.join("memory") } else { scratch.to_owned() };
+        let root = if self.in_memory { scratch.join(MEMORY) } else { scratch.to_owned() };
         let (upper, work) = (root.join(name).join("upper"), root.join(name).join("work"));
         private_directory(&upper)?;
         private_directory(&work)?;
@@ -270,7 +272,7 @@ fn leave_for_own_namespace() -> io::Result<()> {
 }
 
 /// Directories that can be covered, each once, outer ones before those inside them.
-fn in_order(places: Vec<Place>) -> Vec<Place> {
+fn in_order(places: Vec<Place>, scratch: &Path) -> Vec<Place> {
     let mut ordered: Vec<Place> = Vec::new();
     for place in places {
         let Ok(path) = place.path.canonicalize() else { continue };
@@ -284,6 +286,15 @@ fn in_order(places: Vec<Place>) -> Vec<Place> {
         }
     }
     ordered.sort_by_key(|place| place.path.components().count());
+    // What lies in a required directory, on the same filesystem, is covered with it. In others it has a layer of its own,
+    // which is then required, too.
+    let device = |path: &Path| fs::metadata(path).ok().map(|found| found.dev());
+    let outer: Vec<Place> =
+        ordered.iter().filter(|place| place.required && !scratch.starts_with(&place.path)).cloned().collect();
+    ordered.retain(|place| {
+        let within = |outer: &Place| place.path != outer.path && place.path.starts_with(&outer.path);
+        !outer.iter().any(|outer| within(outer) && device(&outer.path) == device(&place.path))
+    });
     ordered
 }
 
@@ -345,14 +356,15 @@ impl Drop for StandIn {
     }
 }
 
-impl Shield {
-    /// Lets `program` stand in for the one at `place`, for this process and what it starts.
-    pub(super) fn stand_in(&self, program: &Path, place: &Path) -> Option<StandIn> {
+impl StandIn {
+    /// Lets `program` stand in for the one at `place`, for this process and what it starts: only behind a shield, where
+    /// nobody else sees it.
+    pub(super) fn of(program: &Path, place: &Path) -> Option<Self> {
         let place = place.canonicalize().ok()?;
         if place == program.canonicalize().ok()? {
             return None;
         }
         let bind = mount(Some(program), &place, None::<&str>, MsFlags::MS_BIND, None::<&str>);
-        bind.ok().map(|()| StandIn(place))
+        bind.ok().map(|()| Self(place))
     }
 }

@@ -5,11 +5,12 @@ use super::call::{Called, Caller, Circumstances};
 use super::ground::Ground;
 use super::inputs::Inputs;
 use super::stage::{Change, Stage};
+use super::today;
 use super::verdict::{Failure, Finding, Kind, Trial};
 use super::writes::Write;
 use refrain::core::{Partition, Result};
 use refrain::{Home, Task};
-use refrain_compare::{Comparison, Known, Options, Verdict, compare};
+use refrain_compare::{Cause, Comparison, FileComparison, Known, Options, Verdict, compare};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -27,7 +28,8 @@ pub(super) struct Trials<'a> {
     pub(super) inputs: Inputs,
     pub(super) caller: Caller<'a>,
     pub(super) progress: &'a dyn Progress,
-    pub(super) trials: Vec<Trial>,
+    /// The trials that were made.
+    pub(super) done: Vec<Trial>,
     pub(super) findings: Vec<Finding>,
     pub(super) notes: Vec<String>,
     pub(super) writes: BTreeSet<Write>,
@@ -41,6 +43,8 @@ pub(super) type Ran<T> = Result<std::result::Result<T, Box<Failure>>>;
 pub(super) struct Played {
     pub(super) stage: Stage,
     pub(super) called: Called,
+    /// Whether the clock was [`today::SHIFT_DAYS`] ahead.
+    pub(super) shifted: bool,
 }
 
 impl Trials<'_> {
@@ -60,7 +64,11 @@ impl Trials<'_> {
     pub(super) fn undisturbed(&mut self, name: &str) -> Ran<Played> {
         let stage = self.stage(name, false, None)?;
         let called = self.caller.run(&stage, &Circumstances::default())?;
-        Ok(if called.published() { Ok(Played { stage, called }) } else { Err(Box::new(failure(&called))) })
+        Ok(if called.published() {
+            Ok(Played { stage, called, shifted: false })
+        } else {
+            Err(Box::new(failure(&called)))
+        })
     }
 
     /// Keeps in mind what was written outside the outputs.
@@ -86,6 +94,9 @@ impl Trials<'_> {
             }
             equal = false;
             let mut findings = differences(trial, &first.name, &comparison, worst);
+            if other.shifted {
+                findings.iter_mut().zip(&comparison.files).for_each(|(finding, file)| today::attribute(finding, file));
+            }
             if grows(&first.place, &second.place) {
                 for finding in &mut findings {
                     finding.kind = Kind::ReadsOwnOutput;
@@ -100,6 +111,11 @@ impl Trials<'_> {
             self.findings.extend(findings);
         }
         Ok(equal)
+    }
+
+    /// Whether two undisturbed runs were found to differ.
+    pub(super) fn differ_alone(&self) -> bool {
+        self.findings.iter().any(|finding| finding.trial == "twice" && finding.comparison.is_some())
     }
 
     /// What may have leaked into the outputs from the circumstances of the two runs.
@@ -135,8 +151,9 @@ impl Trials<'_> {
 
 /// A finding for each file that differs.
 fn differences(trial: &'static str, output: &str, comparison: &Comparison, worst: Kind) -> Vec<Finding> {
-    let finding = |file: &refrain_compare::FileComparison| {
+    let finding = |file: &FileComparison| {
         let kind = match file.verdict {
+            Verdict::ContentDiffers if worst == Kind::ContentDiffers && is_clock(file) => Kind::WallClock,
             Verdict::ContentDiffers => worst,
             _ => Kind::BytesDiffer,
         };
@@ -149,6 +166,11 @@ fn differences(trial: &'static str, output: &str, comparison: &Comparison, worst
         finding.hint(hints.into_iter().collect::<Vec<_>>().join("; "))
     };
     comparison.files.iter().map(finding).collect()
+}
+
+/// Whether all that differs looks like the time of the run.
+fn is_clock(file: &FileComparison) -> bool {
+    !file.findings.is_empty() && file.findings.iter().all(|finding| finding.cause == Some(Cause::WallClock))
 }
 
 /// Whether the second file is the first one with more behind it.
@@ -165,6 +187,12 @@ pub(super) fn failure(called: &Called) -> Failure {
         stdout: tail(&called.stdout),
         stderr: tail(&called.stderr),
     }
+}
+
+/// The first line of the command's own that says what went wrong.
+pub(super) fn said(stderr: &str) -> Option<&str> {
+    const OURS: &[&str] = &["error:", "caused by:", "hint:", "note:", "reached ", "Nothing was published."];
+    stderr.lines().find(|line| !line.trim().is_empty() && !OURS.iter().any(|ours| line.starts_with(ours)))
 }
 
 fn tail(text: &str) -> String {

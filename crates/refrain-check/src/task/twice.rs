@@ -2,10 +2,11 @@
 
 use super::call::{Circumstances, files_in};
 use super::pipes;
-use super::today;
-use super::trials::{Played, Ran, Trials, failure};
+use super::today::{self, SHIFT_DAYS};
+use super::trials::{Played, Ran, Trials, failure, said};
 use super::verdict::{Finding, Kind, Trial};
 use refrain::core::Result;
+use refrain::task::CommandClock;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,8 +16,6 @@ const NAME: &str = "twice";
 const GAP: Duration = Duration::from_millis(2100);
 /// Where the clock is shifted only the times of files still need to differ, in steps of one second.
 const SHORT_GAP: Duration = Duration::from_millis(1100);
-/// How far the second run's clock is ahead: another day, month and year.
-const SHIFT: &str = "+400d";
 
 /// Runs the task twice. Nothing when it is not fit to be checked.
 pub(super) fn twice(trials: &mut Trials<'_>) -> Ran<Played> {
@@ -28,7 +27,6 @@ pub(super) fn twice(trials: &mut Trials<'_>) -> Ran<Played> {
     };
     trials.note_writes()?;
     look_behind(trials, &first);
-    today::look(trials, &first);
     show(trials, &first);
     trials.ground.mark()?;
 
@@ -40,14 +38,15 @@ pub(super) fn twice(trials: &mut Trials<'_>) -> Ran<Played> {
     if let Some(second) = second {
         trials.compare(NAME, &first, &second, Kind::ContentDiffers)?;
     }
-    trials.trials.push(Trial {
+    today::look(trials, &first);
+    trials.done.push(Trial {
         name: NAME,
         count: 2,
         detail: "2 runs".to_owned(),
         varied: varied.names.clone(),
         not_varied: varied.not.clone(),
     });
-    pipes::look(trials, &first)?;
+    pipes::look(trials)?;
     Ok(Ok(first))
 }
 
@@ -55,21 +54,24 @@ fn second_run(trials: &mut Trials<'_>, varied: &mut Varied) -> Result<Option<Pla
     let stage = trials.stage("the-second-one", true, None)?;
     let mut called = trials.caller.run(&stage, &varied.circumstances)?;
     if !called.published() && varied.shifted {
+        let shifted = called;
         varied.without_shift();
         let again = trials.stage("the-second-one-again", true, None)?;
         let plain = trials.caller.run(&again, &varied.circumstances)?;
         if plain.published() {
-            return Ok(Some(Played { stage: again, called: plain }));
+            let why = said(&shifted.stderr).map(|line| format!(": {line}")).unwrap_or_default();
+            varied.not.push(format!("the date: the command fails with another one{why}"));
+            return Ok(Some(Played { stage: again, called: plain, shifted: false }));
         }
         called = plain;
     }
     if called.published() {
-        return Ok(Some(Played { stage, called }));
+        return Ok(Some(Played { stage, called, shifted: varied.shifted }));
     }
     let failed = failure(&called);
-    let end = failed.stderr.lines().last().unwrap_or_default().to_owned();
+    let said = said(&failed.stderr).map(|line| format!(": {line}")).unwrap_or_default();
     trials.findings.push(
-        Finding::new(Kind::FailsWhenRepeated, NAME, format!("the second run failed: {}: {end}", failed.what))
+        Finding::new(Kind::FailsWhenRepeated, NAME, format!("the second run failed: {}{said}", failed.what))
             .because("something that the first run left behind, or the circumstances of the second one")
             .hint("let the command work from its declared inputs and $TMPDIR alone, whatever lies there from before"),
     );
@@ -89,7 +91,7 @@ fn look_behind(trials: &mut Trials<'_>, played: &Played) {
     }
     let files = files_in(&played.called.temporary);
     if files > 0 {
-        trials.notes.push(format!("the command leaves {files} files in $TMPDIR"));
+        trials.notes.push(format!("the command leaves {files} file{} in $TMPDIR", if files == 1 { "" } else { "s" }));
     }
 }
 
@@ -117,7 +119,11 @@ impl Varied {
     fn of(trials: &Trials<'_>) -> Self {
         let circumstances = Circumstances { env: Vec::new(), label: "-of-the-second-run".to_owned() };
         let mut varied = Self { circumstances, names: Vec::new(), not: Vec::new(), shifted: false };
-        varied.shift_clock();
+        if trials.task.clock == CommandClock::Logical {
+            varied.names.push("the clock some seconds later (the command's is the logical date)".to_owned());
+        } else {
+            varied.shift_clock();
+        }
         varied.names.extend(["another staging path", "another $TMPDIR", "other ids"].map(str::to_owned));
         if trials.ground.is_shielded() {
             varied.names.push("what the first run published in its place".to_owned());
@@ -125,7 +131,7 @@ impl Varied {
         match trials.inputs.reordered {
             Some(true) => varied.names.push("inputs listed in the opposite order".to_owned()),
             Some(false) => {
-                varied.not.push("the order in which inputs are listed: they cannot be laid into memory".to_owned())
+                varied.not.push("the order in which inputs are listed: they cannot be laid into memory".to_owned());
             }
             None => {}
         }
@@ -142,10 +148,10 @@ impl Varied {
             return;
         };
         self.shifted = true;
-        self.names.push(format!("the clock 400 days ahead ({})", library.display()));
+        self.names.push(format!("the clock {SHIFT_DAYS} days ahead ({})", library.display()));
         let set = [
             ("LD_PRELOAD", library.into_os_string()),
-            ("FAKETIME", SHIFT.into()),
+            ("FAKETIME", format!("+{SHIFT_DAYS}d").into()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
             ("NO_FAKE_STAT", "1".into()),
         ];
@@ -159,7 +165,6 @@ impl Varied {
         if let Some(clock) = self.names.first_mut() {
             "the clock some seconds later".clone_into(clock);
         }
-        self.not.push("the date: the command fails with another one".to_owned());
     }
 
     /// The caller's time zone and locale reach the command, so they are part of the circumstances.

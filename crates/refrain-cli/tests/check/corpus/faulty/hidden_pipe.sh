@@ -1,0 +1,3 @@
+#!/bin/sh
+echo carrier > "$REFRAIN_OUT"
+cat data/missing.csv | sort >> "$REFRAIN_OUT"
