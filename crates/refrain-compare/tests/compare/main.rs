@@ -4,6 +4,7 @@
 
 mod broken;
 mod damaged;
+mod flights;
 mod packed;
 mod parquet;
 mod properties;

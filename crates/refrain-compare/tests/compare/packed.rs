@@ -159,3 +159,22 @@ fn many_layers_end() {
     let comparison = compare_bytes("a", nested("a"), nested("b"));
     assert_eq!(told(&comparison)[0].0, FindingKind::NotUnpacked);
 }
+
+/// What `lzma.compress` of Python made of `a,b` and one row, with two kinds of checksums and then of another row.
+const XZ: [&str; 3] = [
+    "fd377a585a0000016922de360200210116000000742fe5a3010007612c620a312c320a007b07970a00011c0844602ac89042990d010000000001595a",
+    "fd377a585a000004e6d6b4460200210116000000742fe5a3010007612c620a312c320a00be9cbd49b5122afe00012008bb19d9bb1fb6f37d010000000004595a",
+    "fd377a585a000004e6d6b4460200210116000000742fe5a3010007612c620a312c330a00b36d6d15276bc3aa00012008bb19d9bb1fb6f37d010000000004595a",
+];
+
+#[test]
+fn xz_is_read() {
+    let bytes = |hex: &str| -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    };
+    let [crc32, crc64, other] = XZ.map(bytes);
+    let comparison = compare_bytes("a.csv.xz", &crc32, crc64);
+    assert_eq!((only(&comparison).kind, comparison.verdict), (FindingKind::Compression, Verdict::ContentEqual));
+    let comparison = compare_bytes("a.csv.xz", crc32, other);
+    assert_eq!((only(&comparison).column.as_deref(), comparison.verdict), (Some("b"), Verdict::ContentDiffers));
+}
