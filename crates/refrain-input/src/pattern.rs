@@ -9,7 +9,7 @@
 //! As in a shell, a name that begins with a dot is matched only by a component that does.
 
 use crate::listing::{Listing, Walk};
-use crate::location::literal;
+use crate::location::{escape, literal};
 use globset::{GlobBuilder, GlobMatcher};
 use refrain_core::{Error, Result};
 use std::collections::BTreeSet;
@@ -86,7 +86,12 @@ impl Pattern {
         self.descend(&self.prefix, Path::new(""), &self.components, &mut found)?;
         if found.files.is_empty() {
             let error = Error::invalid(format!("no file matches `{}`", self.text));
+            let namesake = Path::new(&self.text).exists();
             return Err(match found.directories {
+                0 if namesake => error.hint(format!(
+                    "something of exactly that name is there; to name it, write `{}`",
+                    escape(&self.text)
+                )),
                 0 => error,
                 1 => error.hint(format!("one directory does; `{}/**` is every file in it", self.text)),
                 many => error.hint(format!("{many} directories do; `{}/**` is every file in them", self.text)),

@@ -6,6 +6,26 @@ use refrain_core::{Error, ErrorKind, Partition, Result, Template};
 use refrain_input::{escape, meets};
 use std::path::Path;
 
+/// An input's name is also that of a directory in the home.
+///
+/// # Errors
+/// `invalid` for a name that cannot be one.
+pub(crate) fn check_names(task: &Task) -> Result<()> {
+    let fits = |name: &str| {
+        (1..=128).contains(&name.len())
+            && !name.starts_with('.')
+            && !name.contains('/')
+            && !name.contains(char::is_control)
+    };
+    match task.inputs.iter().find(|input| !fits(&input.name)) {
+        None => Ok(()),
+        Some(input) => Err(Error::invalid(format!(
+            "`{}` cannot name an input: a name has 1 to 128 characters, none of them a `/`, and no dot in front",
+            input.name.escape_debug()
+        ))),
+    }
+}
+
 /// The absolute location of an input for one partition. What is filled in stands for itself, whatever it holds.
 ///
 /// # Errors

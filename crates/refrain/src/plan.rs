@@ -66,6 +66,7 @@ impl Plan {
             .collect::<Result<Vec<_>>>()?;
         refuse_overlap(&outputs, sinks)?;
         refuse_one_variable("output", task.outputs.iter().map(|spec| spec.name.as_str()))?;
+        places::check_names(task)?;
         refuse_one_variable("input", task.inputs.iter().map(|spec| spec.name.as_str()))?;
         refuse_one_variable("parameter", task.params.keys().map(String::as_str))?;
         let inputs = task

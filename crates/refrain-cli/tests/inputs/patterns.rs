@@ -76,7 +76,22 @@ fn a_wildcard_in_a_name_is_written_in_brackets_and_a_value_stands_for_itself() {
     assert_eq!(home.read("two.txt"), "literal");
     run(&home, &["three", "--in", "raw=data/[a]*.csv", "--out", "three.txt"], LIST).published();
     assert_eq!(home.read("three.txt"), "./a1.csv matched\n");
+    let bare = ["five", "--in", "raw=data/[[]a]?*.csv", "--out", "five.txt"];
+    home.write("data/[[]a]?*.csv", "odd");
+    std::fs::remove_file(home.join("data/[a]*.csv")).unwrap();
+    run(&home, &bare, cat).nothing(125, "error").says("to name it, write `").says("data/[[][[]]a][?][*].csv`");
     run(&home, &["four", "--in", "raw=data/[a.csv", "--out", "four.txt"], cat).nothing(125, "error").says("malformed");
+}
+
+#[test]
+fn a_name_of_an_input_that_would_leave_its_directory_is_refused() {
+    let home = with_days();
+    for name in ["..", "a/b", ".a"] {
+        let spec = format!("{name}=data/eu/2025-03-24-1.csv");
+        run(&home, &["job", "--in", &spec, "--out", "o.txt"], "true")
+            .nothing(125, "error")
+            .says("cannot name an input");
+    }
 }
 
 #[test]

@@ -61,7 +61,9 @@ impl LocalInput {
         if let (Some(version), Some(name)) = (listing.version(), views::name_of(&listing, &subject.base, way)) {
             let is_intact = |content: &Path| self.intact(content, &version);
             let wanted = Wanted { name, base: &subject.base, holder, is_intact: &is_intact };
+            self.probe.reach(CrashPoint::BeforeKeep);
             if let Some(view) = self.views.find(&wanted)? {
+                self.probe.reach(CrashPoint::AfterKeep);
                 seen.save();
                 return Ok((view, version));
             }
