@@ -16,7 +16,10 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
     embedded_only(home)?;
     let database = home.database();
     if !database.exists() {
-        if let Some(lost) = lost_store(home)? {
+        // Asked again, because another first run may have made it and claimed through it by now.
+        if let Some(lost) = lost_store(home)?
+            && !database.exists()
+        {
             return Err(Error::corrupt(format!("the state store `{}` is gone", database.display()))
                 .hint(format!("put a backup back and run `refrain store restored`, or give it up: refrain store init --replaces {lost}")));
         }
@@ -25,10 +28,11 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
     let open = || SqliteStore::open(&database, options(clock)?);
     let opened = match open() {
         // Another first run of this home is making it at this moment, or died while it did: whoever is first completes
-        // it. A file that is no state is refused by both.
-        Err(error) if error.kind == ErrorKind::Invalid && lost_store(home)?.is_none() => {
-            SqliteStore::create(&database, BTreeSet::new(), options(clock)?).or_else(|_| open())
-        }
+        // it, and the others find it complete. What is no state, or was one, is refused again.
+        Err(error) if error.kind == ErrorKind::Invalid => match lost_store(home)? {
+            None => SqliteStore::create(&database, BTreeSet::new(), options(clock)?).or_else(|_| open()),
+            Some(_) => open(),
+        },
         opened => opened,
     };
     Ok(Arc::new(opened?))

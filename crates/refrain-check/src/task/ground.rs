@@ -66,7 +66,7 @@ impl Ground {
                 }
                 Err(error) if wanted == Wanted::Shield => {
                     return Err(failed("put a shield around the task", error)
-                        .hint("a shield needs user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces) or root; without --shield a copy is used"));
+                        .hint("a shield needs user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces) or root; without `--isolation shield` a copy is used"));
                 }
                 Err(error) => format!("this system allows no shield: {error}"),
             }

@@ -16,8 +16,9 @@ use walkdir::WalkDir;
 pub(super) const SHIFT_DAYS: i64 = 400;
 /// How a day is written; `%` as in strftime(3).
 const SPELLINGS: &[&str] = &["%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%b %e %Y", "%e %b %Y"];
-/// How much of a file is read.
-const MOST: u64 = 64 << 20;
+/// How much of a file is read, and of how many files: a date stands in the first rows, or is a part of few.
+const MOST: u64 = 8 << 20;
+const MOST_FILES: usize = 200;
 const CAUSE: &str = "the command asks the wall clock";
 const HINT: &str =
     "use $REFRAIN_DATE, the date the output is for, or leave the time out; a backfill runs on another day";
@@ -93,7 +94,7 @@ fn spelled(at: Timestamp) -> BTreeSet<String> {
 
 fn files(root: &Path) -> Vec<PathBuf> {
     let entries = WalkDir::new(root).sort_by_file_name().into_iter().flatten();
-    entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
+    entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).take(MOST_FILES).collect()
 }
 
 fn read(path: &Path) -> Vec<u8> {

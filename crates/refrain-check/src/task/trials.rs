@@ -12,7 +12,8 @@ use refrain::core::{Partition, Result};
 use refrain::{Home, Task};
 use refrain_compare::{Cause, Comparison, FileComparison, Known, Options, Verdict, compare};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use toml::Value;
 
@@ -175,8 +176,26 @@ fn is_clock(file: &FileComparison) -> bool {
 
 /// Whether the second file is the first one with more behind it.
 fn grows(first: &Path, second: &Path) -> bool {
-    let (Ok(first), Ok(second)) = (fs::read(first), fs::read(second)) else { return false };
-    !first.is_empty() && second.len() > first.len() && second.starts_with(&first)
+    let file = |path: &Path| {
+        let length = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+        Some((BufReader::new(File::open(path).ok()?), length))
+    };
+    let (Some((mut first, shorter)), Some((mut second, longer))) = (file(first), file(second)) else { return false };
+    if shorter == 0 || longer <= shorter {
+        return false;
+    }
+    loop {
+        let (Ok(one), Ok(other)) = (first.fill_buf(), second.fill_buf()) else { return false };
+        let length = one.len().min(other.len());
+        if one.is_empty() {
+            return true;
+        }
+        if length == 0 || one[..length] != other[..length] {
+            return false;
+        }
+        first.consume(length);
+        second.consume(length);
+    }
 }
 
 /// Why a run did not publish.
@@ -198,4 +217,25 @@ pub(super) fn said(stderr: &str) -> Option<&str> {
 fn tail(text: &str) -> String {
     let start = text.char_indices().map(|(at, _)| at).find(|at| text.len() - at <= TAIL).unwrap_or(text.len());
     text[start..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grows;
+    use std::fs;
+
+    #[test]
+    fn more_behind_is_told_from_another_beginning() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let (one, two, other) = (place("one", "a\n"), place("two", "a\nb\n"), place("other", "b\na\n"));
+        assert!(grows(&one, &two));
+        for (first, second) in [(&two, &one), (&one, &one), (&one, &other), (&place("empty", ""), &one)] {
+            assert!(!grows(first, second), "{} {}", first.display(), second.display());
+        }
+    }
 }
