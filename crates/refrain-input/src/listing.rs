@@ -4,15 +4,19 @@
 //! followed, and what it leads to is part of the input: otherwise the input could change without any of its files
 //! changing. A link that leads nowhere stays what it is.
 
+use crate::cores::on_all_cores;
 use crate::location::Location;
 use crate::stat::Stat;
 use blake3::{Hash, Hasher};
 use refrain_core::{Error, ErrorKind, Result};
-use std::ffi::OsString;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+
+/// From so many names in one directory on, they are looked at on all cores.
+const MANY: usize = 1000;
+const FLUSH_BYTES: usize = 64 * 1024;
 
 /// Everything that an input consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,26 +111,36 @@ impl Listing {
             return Some(format!("blake3:{}", digest?.to_hex()));
         }
         let mut hasher = Hasher::new();
-        hasher.update(b"refrain directory 1\0");
+        // Many small updates of the hasher cost more than the hashing.
+        let mut text = b"refrain directory 1\0".to_vec();
         for entry in &self.entries {
+            if text.len() > FLUSH_BYTES {
+                hasher.update(&text);
+                text.clear();
+            }
             let path = entry.path.as_os_str().as_bytes();
             let mut name = |kind: u8| {
-                hasher.update(&[kind]).update(&(path.len() as u64).to_le_bytes()).update(path);
+                text.push(kind);
+                text.extend_from_slice(&(path.len() as u64).to_le_bytes());
+                text.extend_from_slice(path);
             };
             match &entry.node {
                 Node::File { stat, digest, .. } => {
                     let digest = (*digest)?;
                     name(if stat.executable { b'x' } else { b'f' });
-                    hasher.update(&stat.bytes.to_le_bytes()).update(digest.as_bytes());
+                    text.extend_from_slice(&stat.bytes.to_le_bytes());
+                    text.extend_from_slice(digest.as_bytes());
                 }
-                Node::Link(text) => {
+                Node::Link(target) => {
                     name(b'l');
-                    let text = text.as_os_str().as_bytes();
-                    hasher.update(&(text.len() as u64).to_le_bytes()).update(text);
+                    let target = target.as_os_str().as_bytes();
+                    text.extend_from_slice(&(target.len() as u64).to_le_bytes());
+                    text.extend_from_slice(target);
                 }
                 Node::Directory => name(b'd'),
             }
         }
+        hasher.update(&text);
         Some(format!("blake3:{}", hasher.finalize().to_hex()))
     }
 
@@ -194,17 +208,22 @@ impl Walk {
 
     /// `above` are the directories that the walk is in, so that no link leads it in a circle.
     fn descend(&mut self, at: &Path, below: &Path, above: &mut Vec<(u64, u64)>) -> Result<()> {
-        let names = || -> io::Result<Vec<OsString>> {
-            let mut names = fs::read_dir(at)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
-            names.sort_unstable();
-            Ok(names)
+        // An entry's stat is taken relative to its opened directory, which is cheaper than by the whole path.
+        let list = || -> io::Result<Vec<DirEntry>> {
+            let mut entries = fs::read_dir(at)?.collect::<io::Result<Vec<_>>>()?;
+            entries.sort_by_cached_key(DirEntry::file_name);
+            Ok(entries)
         };
         // Only a followed link leads out of the root, and then everything below it has a place of its own.
         let outside = !at.starts_with(&self.root);
-        let listed = names().map_err(|error| Error::io(format!("cannot list `{}`", at.display()), error))?;
-        for name in listed {
+        let listed = list().map_err(|error| Error::io(format!("cannot list `{}`", at.display()), error))?;
+        let look = |entry: &DirEntry| entry.metadata().map_err(|error| vanished_or_unreadable(&entry.path(), error));
+        let looks = if listed.len() < MANY { Vec::new() } else { on_all_cores(&listed, look)? };
+        let mut looks = looks.into_iter();
+        for entry in listed {
+            let name = entry.file_name();
             let (path, place) = (below.join(&name), at.join(&name));
-            let found = fs::symlink_metadata(&place).map_err(|error| vanished_or_unreadable(&place, error))?;
+            let found = looks.next().map_or_else(|| look(&entry), Ok)?;
             if found.is_symlink() {
                 self.add_link(path, &place, above)?;
             } else if found.is_dir() {

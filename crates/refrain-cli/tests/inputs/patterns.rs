@@ -87,10 +87,9 @@ fn a_wildcard_in_a_name_is_written_in_brackets_and_a_value_stands_for_itself() {
 fn a_name_of_an_input_that_would_leave_its_directory_is_refused() {
     let home = with_days();
     for name in ["..", "a/b", ".a"] {
-        let spec = format!("{name}=data/eu/2025-03-24-1.csv");
-        run(&home, &["job", "--in", &spec, "--out", "o.txt"], "true")
-            .nothing(125, "error")
-            .says("cannot name an input");
+        let input = format!("in.\"{name}\" = \"data/eu/2025-03-24-1.csv\"");
+        home.config(&format!("[task.job]\ncommand = \"true\"\nout.o = \"o.txt\"\n{input}\n"));
+        run(&home, &["job"], "").nothing(125, "error").says("cannot name an input");
     }
 }
 
