@@ -44,7 +44,7 @@ fn homes() -> [(Home, Vec<Mount>, Option<tempfile::TempDir>); 2] {
 /// Fills a staging place with a kept version.
 fn restore(home: &Home, sink: &LocalSink, slot: &SlotAddress, generation: u64) -> Result<PathBuf> {
     let staging = home.attempt(99, std::slice::from_ref(slot)).stage(sink, slot);
-    sink.restore(slot, Generation::new(generation), &staging)?;
+    sink.restore(slot, Generation::new(generation), &staging.place)?;
     Ok(staging.path())
 }
 
@@ -208,7 +208,7 @@ fn a_version_that_is_removed_while_it_is_restored_is_never_restored_in_part() {
                 sink.trim(&slot, &NOTHING, later(), false).unwrap();
             })
         };
-        match sink.restore(&slot, Generation::default(), &staging) {
+        match sink.restore(&slot, Generation::default(), &staging.place) {
             Ok(()) => {
                 assert_eq!(tree(&staging.path()).len(), FILES, "round {round}: restored in part");
                 whole += 1;

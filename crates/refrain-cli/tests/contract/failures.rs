@@ -58,9 +58,9 @@ fn a_newer_state_format_is_refused_with_both_numbers() {
     let home = published();
     sql(&home, "UPDATE meta SET format = 9");
     for arguments in [&["status"][..], &["run", "job", "--out", "out.csv", "--", "true"], &["gc"], &["recover"]] {
-        assert_fails(&home.run(arguments), &["format 9 is newer", "(1)"]);
+        assert_fails(&home.run(arguments), &["format 9 is newer", "(2)"]);
     }
-    sql(&home, "UPDATE meta SET format = 1");
+    sql(&home, "UPDATE meta SET format = 2");
     run(&home, &["job", "--out", "out.csv"], WRITE).already_published();
     assert_eq!(home.read("out.csv"), "data\n");
 }
