@@ -3,7 +3,7 @@
 //! All of it needs root (or CAP_SYS_ADMIN) and the programs that `cargo xtask test` installs; without them the test
 //! fails. A mount lives below a temporary directory of its own and ends with its [`Mount`].
 
-use crate::tool::{attempt, demand, tool};
+use crate::tool::{attempt, demand, output, tool};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use tempfile::TempDir;
 /// How often an unmount is tried while something still holds the filesystem, and the pause between the tries.
 const UNMOUNT_TRIES: u32 = 500;
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(10);
+/// How often it is asked whether an image is free; a neighbour with a mount namespace of its own may take a minute.
+const RELEASE_TRIES: u32 = 12_000;
 
 /// A mounted filesystem; dropping it unmounts it and removes everything it stood on.
 #[derive(Debug)]
@@ -117,7 +119,22 @@ impl Mount {
     /// Gives the power back: mounts the image as it was at the cut, and lets the filesystem recover.
     pub fn restore(&mut self) {
         self.unmount().unwrap_or_else(|error| panic!("{error}"));
+        self.await_release();
         self.mount_image();
+    }
+
+    /// Waits until the image is no longer in use. A mount namespace that was made meanwhile holds a copy of the mount, and
+    /// mounting the image again while it lives gives back the filesystem without power.
+    fn await_release(&self) {
+        for _ in 0..RELEASE_TRIES {
+            let mut command = tool("losetup");
+            command.arg("--associated").arg(self.image_path());
+            if output(command).stdout.is_empty() {
+                return;
+            }
+            sleep(UNMOUNT_PAUSE);
+        }
+        panic!("another mount namespace still holds {}", self.image_path().display());
     }
 
     /// Makes the filesystem read-only, or writable again.

@@ -75,7 +75,9 @@ impl Shield {
     /// namespaces of this process.
     pub(super) fn enter(scratch: &Path, places: Vec<Place>) -> io::Result<Self> {
         leave_for_own_namespace()?;
-        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+        // Nothing of ours goes out, and what is unmounted outside goes here as well, so that a check holds no disk
+        // (where the system shares its mounts; mount_namespaces(7)).
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
         let memory = scratch.join(MEMORY);
         private_directory(&memory)?;
         mount(Some("refrain-check"), &memory, Some("tmpfs"), MsFlags::empty(), Some("mode=0700"))?;
