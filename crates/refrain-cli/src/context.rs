@@ -29,7 +29,14 @@ impl Context {
         let variable = std::env::var_os("REFRAIN_HOME").filter(|home| !home.is_empty());
         let home = cli.home.clone().or(variable.map(PathBuf::from)).map(|home| directory.join(home));
         let home_flag = cli.home.clone();
-        Ok(Self { directory, home, home_flag, loudness: Loudness::of(cli.quiet), verbose: cli.verbose, clock: SystemClock })
+        Ok(Self {
+            directory,
+            home,
+            home_flag,
+            loudness: Loudness::of(cli.quiet),
+            verbose: cli.verbose,
+            clock: SystemClock,
+        })
     }
 
     pub(crate) fn now(&self) -> jiff::Timestamp {

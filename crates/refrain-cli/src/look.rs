@@ -3,8 +3,8 @@
 pub(crate) mod config;
 mod grid;
 pub(crate) mod log;
-mod screen;
 mod printed;
+mod screen;
 pub(crate) mod show;
 pub(crate) mod state;
 pub(crate) mod status;

@@ -135,10 +135,8 @@ fn held(driver: &Driver<'_>) -> Error {
 
 /// Who, where, since when.
 pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
-    let place = serde_json::from_str::<ProcessIdentity>(&lease.process).map_or_else(
-        |_| "an unknown process".to_owned(),
-        |process| process.to_string(),
-    );
+    let place = serde_json::from_str::<ProcessIdentity>(&lease.process)
+        .map_or_else(|_| "an unknown process".to_owned(), |process| process.to_string());
     let filter =
         AttemptFilter { id_prefix: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
     let since = boundary.store.attempts(&filter).ok().and_then(|found| found.into_iter().next());

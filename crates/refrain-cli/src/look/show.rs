@@ -117,11 +117,8 @@ fn published(boundary: &Boundary, path: &PublishedPath) -> Result<()> {
     }
     line("run", &publication.run.run_id.to_string());
     line("attempt", &publication.attempt.to_string());
-    let filter = AttemptFilter {
-        id_prefix: Some(publication.attempt.to_string()),
-        limit: Some(1),
-        ..AttemptFilter::default()
-    };
+    let filter =
+        AttemptFilter { id_prefix: Some(publication.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
     // A store that was lost and made anew does not remember who it was.
     if let Some(record) = boundary.store().attempts(&filter)?.first() {
         line("started", &format!("{:.3}", record.started_at));
