@@ -22,10 +22,12 @@ impl Screen {
     pub(super) fn of_stdout() -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let size = terminal_size::terminal_size_of(&stdout).filter(|_| terminal);
         Self {
             terminal,
-            colors: terminal && AutoStream::choice(&stdout) != ColorChoice::Never,
+            // In a CI the library takes every terminal for a coloured one; a dumb one is asked for by name.
+            colors: terminal && !dumb && AutoStream::choice(&stdout) != ColorChoice::Never,
             width: size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH),
         }
     }
