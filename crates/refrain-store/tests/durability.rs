@@ -9,7 +9,7 @@ use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::{Output, Running};
 use refrain_testkit::{freeze, strace};
 use std::path::Path;
-use support::{child, complete_run, create, granted, holder, key, open, opened, request};
+use support::{child, complete_run, create, create_or_open, granted, holder, key, open, opened, request};
 
 #[test]
 fn played_child() {
@@ -33,6 +33,13 @@ fn played_child() {
             freeze::wait_for_path(&state.with_file_name("go"));
             let number = u128::from(std::process::id());
             complete_run(&open(state), &key(&number.to_string()), number);
+        }),
+        ("first-of-many", |state| {
+            freeze::wait_for_path(&state.with_file_name("go"));
+            let number = u128::from(std::process::id());
+            // Whoever does not make it finds it whole.
+            let store = if state.exists() { open(state) } else { create_or_open(state) };
+            complete_run(&store, &key(&number.to_string()), number);
         }),
         ("for-ever", |state| {
             let store = open(state);
@@ -91,6 +98,20 @@ fn many_processes_that_open_the_state_at_once_all_get_their_turn() {
     let attempts = open(&state).attempts(&AttemptFilter::default()).unwrap();
     assert_eq!(attempts.len(), 48);
     assert!(attempts.iter().all(|attempt| attempt.run.is_some() && attempt.ending == Some(support::published())));
+}
+
+#[test]
+fn many_processes_that_make_the_state_at_once_all_find_it_whole() {
+    for _ in 0..10 {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("state.db");
+        let running: Vec<_> = (0..12).map(|_| Running::start(&mut child("first-of-many", &state), &[])).collect();
+        std::fs::write(home.path().join("go"), "").unwrap();
+        for process in running {
+            process.wait().success();
+        }
+        assert_eq!(open(&state).attempts(&AttemptFilter::default()).unwrap().len(), 12);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use refrain_core::{Error, ErrorKind, Result};
 use rustix::fs::statfs;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -72,11 +72,11 @@ pub(super) fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Whether a state may be opened: there is a file, and it lies where locks work.
+/// Whether a state may be opened: there is a file, and it lies where locks work. Gives its size in bytes.
 ///
 /// Only names are looked at. Opening and closing the database's file beside SQLite would drop the locks that
 /// this process holds on it: POSIX locks belong to the process, not to the descriptor (fcntl(2)).
-pub(super) fn check(path: &Path) -> Result<()> {
+pub(super) fn check(path: &Path) -> Result<u64> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -93,7 +93,16 @@ pub(super) fn check(path: &Path) -> Result<()> {
     if !metadata.is_file() {
         return Err(Error::invalid(format!("the state `{}` is not a file", path.display())));
     }
-    check_filesystem(directory(path), metadata.dev())
+    check_filesystem(directory(path), metadata.dev())?;
+    Ok(metadata.len())
+}
+
+/// The turn of the process that makes a state in this directory; waits while another one has it. The kernel ends it with the
+/// process (flock(2)).
+pub(super) fn creation(path: &Path) -> Result<File> {
+    let directory = directory(path);
+    let turn = File::open(directory).and_then(|handle| handle.lock().map(|()| handle));
+    turn.map_err(|source| Error::io(format!("cannot lock `{}`", directory.display()), source).kind(ErrorKind::Invalid))
 }
 
 /// Makes the empty file, readable and writable for its owner only; SQLite gives its companions the same mode.

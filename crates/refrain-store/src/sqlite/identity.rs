@@ -19,8 +19,9 @@ impl SqliteStore {
     /// # Crash safety
     ///
     /// The state is durable when this returns. Killed before: nothing, or an empty file, which the next call
-    /// completes and [`open`](Self::open) refuses.
+    /// completes and [`open`](Self::open) refuses. One process at a time makes it; `open` waits for that one.
     pub fn create(path: &Path, replaces: BTreeSet<StoreId>, options: SqliteOptions) -> Result<Self> {
+        let _turn = file::creation(path)?;
         file::create_private(path)?;
         let store = Self::connect(path, options)?;
         let identity = StoreIdentity { store_id: fresh_store_id(), ancestors: replaces };

@@ -91,9 +91,20 @@ impl SqliteStore {
     ///
     /// A state of an earlier format is brought up to date in one transaction.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self> {
-        file::check(path)?;
+        // SQLite answers "busy" at once to whoever makes a file a log while another looks at it: so nobody looks.
+        if file::check(path)? == 0 {
+            drop(file::creation(path)?);
+        }
         let store = Self::connect(path, options)?;
-        if !patiently(|| schema::is_current(&store.connection())).map_err(|fault| fault.at(path))? {
+        let is_current = || patiently(|| schema::is_current(&store.connection()));
+        let current = match is_current() {
+            Err(Fault::Empty) => {
+                drop(file::creation(path)?);
+                is_current()
+            }
+            answer => answer,
+        };
+        if !current.map_err(|fault| fault.at(path))? {
             store.write(schema::migrate)?;
         }
         Ok(store)

@@ -30,6 +30,11 @@ pub(crate) fn create(path: &Path) -> SqliteStore {
     SqliteStore::create(path, BTreeSet::new(), options()).expect("create the state")
 }
 
+/// What a first run does that finds no state: another one may make it meanwhile.
+pub(crate) fn create_or_open(path: &Path) -> SqliteStore {
+    SqliteStore::create(path, BTreeSet::new(), options()).unwrap_or_else(|_| open(path))
+}
+
 pub(crate) fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(path, options()).expect("open the state")
 }
