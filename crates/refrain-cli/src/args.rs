@@ -79,9 +79,14 @@ Examples:
 
 /// How a backfill ends.
 const BACKFILL_HELP: &str = "\
-Published dates are left as they are, failed ones are tried again, and no failure stops the others. A date that another
-attempt has is tried once more at the end (--wait waits for it). What the commands print is kept: `refrain log --output ID`
-shows it. SIGINT and SIGTERM end what runs and begin no further date.
+Published dates are left as they are, failed ones are tried again, and no failure stops the others. A date that another \
+attempt has is tried once more at the end (--wait waits for it). What the commands print is kept: `refrain log --output \
+ID` shows it. SIGINT and SIGTERM end what runs and begin no further date.
+
+--dry-run prints a table on a terminal. In a pipe it prints one line for each date, in the order of the runs, with tabs \
+between the date, what a run would do (run, nothing, recover, held or refuse), and what the date is now, with the reason \
+in short where there is one (`missing: after 2013-01-01`). It counts on the earlier dates of the range to be published. Its exit code is 0 if every date could be \
+looked at, whatever would be done; `refrain why` tells more of a date.
 
 Exit codes:
   0      every date of the range is published
@@ -356,7 +361,7 @@ pub(crate) enum OrderArg {
     Desc,
 }
 
-/// What holds for every date of a backfill.
+// What holds for every date of a backfill. (A doc comment on arguments that others take in would be the summary of theirs.)
 #[derive(Debug, Args)]
 pub(crate) struct EachArgs {
     /// A parameter for every run; the command finds it at $REFRAIN_PARAM_<NAME>
@@ -425,7 +430,7 @@ pub(crate) struct CheckArgs {
     pub(crate) json: bool,
 }
 
-/// What `refrain check` tries.
+// What `refrain check` tries; no doc comment, as above.
 #[derive(Debug, Args)]
 pub(crate) struct TrialArgs {
     /// Run it twice, with another clock, other paths and another order of inputs, and compare the outputs; look for

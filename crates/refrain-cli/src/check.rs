@@ -59,7 +59,8 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<u8> {
     if args.json {
         output::data(&crate::json(&verdict)?);
     }
-    if context.loudness >= Loudness::Normal || verdict.result != Outcome::Repeatable {
+    // The document says all of it.
+    if !args.json && (context.loudness >= Loudness::Normal || verdict.result != Outcome::Repeatable) {
         tell(&verdict, context, args);
     }
     Ok(if verdict.result == Outcome::Repeatable { exit_code::PUBLISHED } else { FOUND })
@@ -86,6 +87,9 @@ fn tell(verdict: &Verdict, context: &Context, args: &CheckArgs) {
             if !text.trim().is_empty() {
                 output::say(&format!("its {name}:\n{}", indented(text.trim_end())));
             }
+        if !failure.hint.is_empty() {
+            output::say(&format!("hint: {}", failure.hint));
+        }
         }
     }
     if !verdict.findings.is_empty() || verdict.failure.is_some() {

@@ -74,7 +74,10 @@ pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
             let partition = context.partition(task, &args.partition)?;
             boundary.paths(task, &partition, args.output.as_deref(), version)?
         }
-        None => boundary.paths_of_key(&key, args.output.as_deref(), version)?,
+        None => {
+            Context::known_task(&boundary, &args.task)?;
+            boundary.paths_of_key(&key, args.output.as_deref(), version)?
+        }
     };
     for path in paths {
         output::data(&path);

@@ -100,8 +100,11 @@ pub(crate) fn one_line(conclusion: &Conclusion) -> String {
     let Some(error) = &report.error else { return success(report) };
     let word = if report.outcome == Outcome::Held { "held" } else { "failed" };
     let hint = error.hint.as_ref().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
-    let line =
-        format!("{word}: {} {}: {}{hint}. {}", report.task, report.partition, error.message, report.window.sentence());
+    let key = format!("{} {}", report.task, report.partition);
+    let key = key.trim_end();
+    // The line names the key in front.
+    let message = error.message.replacen(&format!(" of `{key}`"), "", 1);
+    let line = format!("{word}: {key}: {message}{hint}. {}", report.window.sentence());
     line.replace('\n', " ")
 }
 

@@ -62,7 +62,7 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
     let declared = home.config.tasks.iter().any(|task| task.name.as_str() == args.task);
     let ad_hoc = !args.outputs.is_empty() || args.stdout.is_some();
     let mut task = if declared || !ad_hoc {
-        home.config.task(&args.task)?.clone()
+        home.config.task(&args.task).map_err(|error| no_output(home, args, error))?.clone()
     } else {
         Task::new(&args.task, scheme(args)?, &context.directory)?
     };
@@ -87,11 +87,15 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
         }
         add_output(&mut task, spec, name, true)?;
     }
-    set_params(&mut task, &args.params)?;
-    set_retries(&mut task, args.retries);
     if !args.command.is_empty() {
         task.command = Some(CommandLine::Argv(args.command.clone()));
     }
+    if declared {
+        set_params(&mut task, &args.params)?;
+    } else {
+        task.params.extend(params(&args.params)?);
+    }
+    set_retries(&mut task, args.retries);
     if let Some(text) = &args.ttl {
         task.lease_ttl = duration("--ttl", text)?;
     }
@@ -123,17 +127,35 @@ fn grain(arg: GrainArg) -> Grain {
     }
 }
 
-/// Sets the parameters that the flags give.
+/// A command for a task that is not in refrain.toml needs an output more than another name.
+fn no_output(home: &refrain::Home, args: &RunArgs, error: Error) -> Error {
+    if args.command.is_empty() {
+        return error;
+    }
+    let words = args.command.iter().map(|word| word.to_string_lossy());
+    let line = output::shell_line(["run", &args.task, "--out", "FILE", "--"].into_iter().map(Into::into).chain(words));
+    let known = error.hint.filter(|_| !home.config.tasks.is_empty());
+    let known = known.map(|hint| format!("; if one of refrain.toml is meant: {hint}")).unwrap_or_default();
+    Error::invalid(format!("there is no task `{}` in refrain.toml, and the call names no output", args.task))
+        .hint(format!("name an output: refrain {line}{known}"))
+}
+
+/// Sets the parameters that the flags give of a declared task, which must know them.
 pub(crate) fn set_params(task: &mut Task, specs: &[String]) -> Result<()> {
-    once_each("--param", specs, |spec, _| spec.split('=').next().unwrap_or_default().to_owned())?;
-    for spec in specs {
-        let (name, value) = spec
-            .split_once('=')
-            .filter(|(name, _)| is_name(name))
-            .ok_or_else(|| Error::invalid(format!("`--param {spec}` is not of the form NAME=VALUE")))?;
-        task.params.insert(name.to_owned(), value.to_owned());
+    for (name, value) in params(specs)? {
+        task.set_param(&name, value)?;
     }
     Ok(())
+}
+
+/// The parameters that the flags give.
+fn params(specs: &[String]) -> Result<Vec<(String, String)>> {
+    once_each("--param", specs, |spec, _| spec.split('=').next().unwrap_or_default().to_owned())?;
+    let named = |spec: &String| match spec.split_once('=').filter(|(name, _)| is_name(name)) {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(Error::invalid(format!("`--param {spec}` is not of the form NAME=VALUE"))),
+    };
+    specs.iter().map(named).collect()
 }
 
 /// Sets how often it is tried again.

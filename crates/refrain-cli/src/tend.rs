@@ -33,6 +33,7 @@ pub(crate) fn init(context: &Context) -> Result<()> {
 pub(crate) fn rollback(context: &Context, args: &RollbackArgs) -> Result<u8> {
     let boundary = context.boundary()?;
     let key = context.key(&boundary, &args.task, &args.partition)?;
+    Context::known_task(&boundary, &args.task)?;
     let conclusion = boundary.rollback(&key, args.to.map(Generation::new))?;
     output::conclusion(&conclusion, context.loudness);
     Ok(conclusion.report.exit_code)

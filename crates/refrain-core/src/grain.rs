@@ -142,12 +142,17 @@ impl Calendar {
     /// inside an interval is refused with the candidates, since nobody but the caller knows which is meant. `today`,
     /// `yesterday` and steps back such as `-2d` (`h`, `d`, `w`, `mo`, `y`, as the grain is) need `now`.
     pub fn canonical(&self, text: &str, now: Option<Timestamp>) -> Result<Interval> {
-        spelling::interval(self, text, now)
+        self.given("", text, now)
+    }
+
+    /// The same for a text that was given with a flag such as `--from`: the hint of an error names it.
+    pub fn given(&self, flag: &str, text: &str, now: Option<Timestamp>) -> Result<Interval> {
+        spelling::interval(self, flag, text, now)
     }
 
     /// The interval of a stored key. Refuses every other spelling: a key is stored in one form.
     pub fn interval_of_key(&self, key: &str) -> Result<Interval> {
-        let interval = spelling::interval(self, key, None)?;
+        let interval = spelling::interval(self, "", key, None)?;
         if interval.key == key {
             return Ok(interval);
         }

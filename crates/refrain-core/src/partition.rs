@@ -43,7 +43,7 @@ impl PartitionScheme {
             (_, Some(_), Some(_)) => Err(Error::invalid("a partition is named by `--date` or `--partition`, not both")
                 .hint(format!("this task takes {}", self.flag()))),
             (Self::None, None, None) => Ok(Partition::whole()),
-            (Self::Dates(calendar), Some(date), None) => Ok(Partition::of(calendar.canonical(date, now)?)),
+            (Self::Dates(calendar), Some(date), None) => Ok(Partition::of(calendar.given("--date", date, now)?)),
             (Self::Values(names), None, Some(name)) => one_of(names, name),
             (Self::Free, None, Some(name)) => {
                 check_name(name)?;

@@ -11,7 +11,7 @@ use crate::process::{
     spawn, supervise,
 };
 use crate::report::{Conclusion, LeftBehindReport, TaskExitReport, exit_code};
-use crate::task::{CommandLine, Task};
+use crate::task::{CommandClock, CommandLine, Task};
 use refrain_core::{CrashPoint, Error, ErrorKind, Partition, Result, TaskEnd};
 use refrain_input::stat_digest;
 use std::fs::File;
@@ -198,11 +198,13 @@ fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
         TaskExit::Code(0) => {}
         TaskExit::Code(code) => {
             let message = format!("the command of `{key}` failed with exit code {code}");
-            return failed(ErrorKind::TaskFailed, message, u8::try_from(code).ok());
+            return failed(ErrorKind::TaskFailed, message, u8::try_from(code).ok())
+                .map(|failure| cure(failure, work, ended.exit));
         }
         TaskExit::Signal(signal) => {
             let message = format!("the command of `{key}` was ended by {}", name_of(signal));
-            return failed(ErrorKind::TaskFailed, message, u8::try_from(128 + signal).ok());
+            return failed(ErrorKind::TaskFailed, message, u8::try_from(128 + signal).ok())
+                .map(|failure| cure(failure, work, ended.exit));
         }
     }
     if let Some(survivor) = ended.survivors.first() {
@@ -213,6 +215,26 @@ fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
         return failed(ErrorKind::Guard, message, None);
     }
     None
+}
+
+/// What a shell answers when SIGPIPE ended the program that its own answer is taken from.
+const SIGPIPE_IN_A_SHELL: i32 = 128 + 13;
+
+/// Says what may be behind the end of a command that gives no reason itself.
+fn cure(mut failure: Failure, work: &Work<'_>, exit: TaskExit) -> Failure {
+    let hint = if exit == TaskExit::Code(SIGPIPE_IN_A_SHELL) {
+        "141 is 128 + SIGPIPE: a program of a pipe was ended because the next one had read enough (head, grep -q), and \
+         `pipefail`, which refrain's shell has set, counts that as a failure. Let the next one read all: \
+         `sort … | sed -n 1,3p`, `awk 'NR <= 3'`; or allow it: `{ sort … || [ $? = 141 ]; } | head -3`"
+    } else if work.driver.plan.task.clock == CommandClock::Logical {
+        "the command ran with `clock = \"logical\"`, by libfaketime, whose version 0.9.10 lets time.sleep of Python 3.11 and \
+         later fail with \"Invalid argument\": if that was it, put `FAKETIME_DONT_FAKE_MONOTONIC=0` in front of the \
+         program, unless it waits with a limit (docs/CONFIG.md, \"The logical clock\")"
+    } else {
+        return failure;
+    };
+    failure.error = failure.error.hint(hint);
+    failure
 }
 
 fn name_of(signal: i32) -> String {
@@ -262,7 +284,8 @@ fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<(), Failure> {
                 TaskExit::Code(code) => format!("failed with exit code {code}"),
                 TaskExit::Signal(signal) => format!("was ended by {}", name_of(signal)),
             };
-            return Err(Error::guard(format!("output `{name}`: its check {how}: {line}")).into());
+            let failure = Error::guard(format!("output `{name}`: its check {how}: {line}")).into();
+            return Err(cure(failure, work, ended.exit));
         }
         if let Some(failure) = failure_of(work, &ended) {
             return Err(failure);

@@ -207,7 +207,7 @@ fn bound(task: &Task, before: &str, now: Timestamp) -> Result<Timestamp> {
         ))
         .hint("leave the task away: then every dated task is compacted"));
     };
-    let interval = calendar.canonical(before, Some(now)).or_else(|error| {
+    let interval = calendar.given("--before", before, Some(now)).or_else(|error| {
         let days = Calendar::new(Grain::Daily, calendar.zone_name())?;
         days.canonical(before, Some(now)).map_err(|_| error)
     })?;

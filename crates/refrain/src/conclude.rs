@@ -93,7 +93,7 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
             Error::new(ErrorKind::Unavailable, message).hint(hint).because(cause)
         }
         Answer::Superseded => {
-            Error::new(ErrorKind::Conflict, format!("a later generation of `{key}` was published meanwhile"))
+            Error::new(ErrorKind::Conflict, format!("a later version of `{key}` was published meanwhile"))
                 .hint(format!("to see it: refrain log {}{}", key.task, partition_flag(&driver.plan)))
         }
         Answer::NotPublished(Cause::Held) => held(driver),

@@ -119,3 +119,27 @@ fn malformed(text: &str, error: &toml::de::Error) -> Error {
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     Error::invalid(format!("line {line}, column {column}: {}", error.message()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, TEMPLATE};
+    use std::path::Path;
+
+    #[test]
+    fn the_lines_of_the_template_are_a_configuration_once_they_are_no_comments() {
+        let mut lines = TEMPLATE.lines();
+        assert!(lines.clone().all(|line| line.starts_with('#')), "{TEMPLATE}");
+        let uncommented: String = lines
+            .by_ref()
+            .filter(|line| !line.starts_with("##"))
+            .map(|line| format!("{}\n", line.trim_start_matches('#').trim_start()))
+            .collect();
+        let config = Config::parse(&uncommented, Path::new("/home"), &|_| None).unwrap();
+        let names: Vec<_> = config.tasks.iter().map(|task| task.name.as_str()).collect();
+        assert_eq!(names, ["daily_delays", "carriers"]);
+        assert_eq!((config.tasks[0].inputs.len(), config.tasks[0].outputs.len()), (5, 3));
+        for key in ["clock", "retry", "retry_on", "pin", "code", "cwd", "inherit_locale", "on_change", "timeout"] {
+            assert!(uncommented.contains(&format!("{key} = ")), "`{key}` is shown nowhere");
+        }
+    }
+}

@@ -366,6 +366,9 @@ impl<'b> Driver<'b> {
     fn propose(&self, outputs: Vec<OutputSlot>) -> Result<RunProposal> {
         let run_id = ids::run();
         let mut inputs = Vec::new();
+        self.boundary
+            .refuse_unreadable(&self.plan)
+            .map_err(|(input, error)| error.within(format!("input `{input}` of `{}`", self.plan.key)))?;
         for input in &self.plan.inputs {
             let pin = match &input.source {
                 PlannedSource::Path { location, mode } => {
@@ -377,6 +380,7 @@ impl<'b> Driver<'b> {
                     self.boundary.pin_publications(&self.plan, &input.name, reference, self.id)
                 }
             };
+            let pin = pin.map_err(|error| self.boundary.lacking(&self.plan, input, error));
             inputs.push(pin.map_err(|error| error.within(format!("input `{}` of `{}`", input.name, self.plan.key)))?);
         }
         self.reach(CrashPoint::AfterPin);

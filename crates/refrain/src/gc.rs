@@ -148,7 +148,7 @@ impl Boundary {
         if !run.inputs.iter().any(|pin| owner_of(pin) == Some(owner)) || self.is_published(&run)? {
             return Ok(None);
         }
-        Ok(Some(format!("generation {} of `{}` reads it and is not published yet", run.generation, record.key)))
+        Ok(Some(format!("version {} of `{}` reads it and is not published yet", run.generation, record.key)))
     }
 
     fn is_published(&self, run: &RunRecord) -> Result<bool> {

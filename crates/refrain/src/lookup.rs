@@ -115,11 +115,12 @@ impl Boundary {
     fn paths_of(&self, plan: &Plan, output: Option<&str>, version: Option<Generation>) -> Result<Vec<String>> {
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, plan, state.as_ref())? else {
-            return Err(Error::invalid(format!("`{}` is not published", plan.key)).hint(format!(
-                "to publish it: refrain run {}{}",
-                plan.key.task,
-                crate::peek::partition_flag(plan)
-            )));
+            let error = Error::invalid(format!("`{}` is not published", plan.key));
+            let (task, flag) = (&plan.key.task, crate::peek::partition_flag(plan));
+            return Err(error.hint(match self.home.config.declared(task) {
+                Some(_) => format!("to publish it: refrain run {task}{flag}"),
+                None => format!("to see what was run: refrain log {task}{flag}"),
+            }));
         };
         let outputs: Vec<_> =
             publication.run.outputs.iter().filter(|known| output.is_none_or(|name| name == known.name)).collect();

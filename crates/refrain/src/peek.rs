@@ -211,20 +211,20 @@ pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication)
     for slot in publication.run.slots() {
         let sink = boundary.sinks.of(slot)?;
         let head: Option<Head> = sink.read(slot)?;
-        let what = match sink.condition(slot, head.as_ref())? {
+        let (what, kept) = match sink.condition(slot, head.as_ref())? {
             Condition::Intact => continue,
-            Condition::Drifted(what) => format!("was changed since: {what}"),
-            Condition::Missing | Condition::Absent => "is gone".to_owned(),
-            Condition::Foreign(what) => format!("is not what was published: {what}"),
+            Condition::Drifted(what) => (format!("was changed since: {what}"), true),
+            Condition::Missing | Condition::Absent => ("is gone".to_owned(), false),
+            Condition::Foreign(what) => (format!("is not what was published: {what}"), true),
         };
         let message = format!(
             "the ledger is ahead of the sink: `{}` was published to {}, which {what}",
             plan.key,
             boundary.locate(slot)
         );
-        return Ok(Some(Error::refused(message).hint(
-            "to publish it again, repeat the `refrain run` with --rerun; what stands there now is kept as a version",
-        )));
+        return Ok(Some(
+            Error::refused(message).hint(format!("to publish it again, repeat the `refrain run` with --rerun{kept}")),
+        ));
     }
     Ok(None)
 }
@@ -237,3 +237,4 @@ pub(crate) fn partition_flag(plan: &Plan) -> String {
         (None, key) => format!(" --partition {key}"),
     }
 }
+        let kept = if kept { "; what stands there now is kept as a version" } else { "" };

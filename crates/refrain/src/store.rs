@@ -38,12 +38,29 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
     Ok(Arc::new(opened?))
 }
 
-/// Makes a new store that replaces lost ones (PROTOCOL 8.1).
+/// Makes a new store that replaces lost ones (PROTOCOL 8.1). One that replaces them already stays as it is: repeating the
+/// call goes on where another one ended.
 ///
 /// # Errors
 /// `invalid` when there is a store already, or when outputs were published through one that is not replaced.
 pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
     embedded_only(home)?;
+    let database = home.database();
+    // A state that is whole is not lost, whatever was published through it.
+    if database.exists()
+        && let Ok(made) = identity(home)
+    {
+        if !replaces.is_empty() && replaces.is_subset(&made.ancestors) {
+            return Ok(made);
+        }
+        return Err(Error::invalid(format!(
+            "there is a state at `{}` already, and it can be read",
+            database.display()
+        ))
+        .hint(
+            "go on with it; if it is an older copy, say `refrain store restored`; to give it up, move it away first",
+        ));
+    }
     if let Some(lost) = lost_store(home)?.filter(|lost| !replaces.contains(lost)) {
         return Err(Error::invalid(format!(
             "outputs of this home were published through the state store {lost}, which the new one would not replace"
@@ -51,7 +68,7 @@ pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
         .hint(format!("refrain store init --replaces {lost}")));
     }
     make_state(home)?;
-    SqliteStore::create(&home.database(), replaces, options(&clock())?)?.identity()
+    SqliteStore::create(&database, replaces, options(&clock())?)?.identity()
 }
 
 /// Says that the store was put back from a backup: it gets a new id, and its leases are void (PROTOCOL 8.1).

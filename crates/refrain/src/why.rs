@@ -14,6 +14,7 @@ use refrain_core::{
     Result,
 };
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What a run would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,6 +35,9 @@ pub struct Why {
     pub next: Option<String>,
     /// Where the outputs are published.
     pub outputs: Vec<String>,
+    /// What is counted on to be published before: the last of it, where it is read.
+    #[serde(skip)]
+    pub after: Option<Key>,
 }
 
 /// What a run would do.
@@ -55,11 +59,16 @@ pub enum Would {
 impl Boundary {
     /// Tells what [`Boundary::run`] would do.
     pub fn why(&self, task: &Task, partition: &Partition) -> Result<Why> {
+        self.why_after(task, partition, &BTreeSet::new())
+    }
+
+    /// Tells what [`Boundary::run`] would do once these keys have been published anew.
+    pub fn why_after(&self, task: &Task, partition: &Partition, before: &BTreeSet<Key>) -> Result<Why> {
         let key = Key { task: task.name.clone(), partition: partition.key.clone() };
         match Plan::new(task, partition, &self.sinks) {
-            Ok(plan) => self.why_plan(&plan, true),
+            Ok(plan) => self.why_plan(&plan, true, before),
             // Locations that need parameters cannot be filled in here; what was published can be found all the same.
-            Err(_) if self.store.key(&key)?.is_some() => self.why_plan(&self.bare_plan(&key)?, false),
+            Err(_) if self.store.key(&key)?.is_some() => self.why_plan(&self.bare_plan(&key)?, false, before),
             Err(error) => Err(error),
         }
     }
@@ -76,10 +85,10 @@ impl Boundary {
             ))
             .hint("refrain status lists what was attempted"));
         }
-        self.why_plan(&self.bare_plan(key)?, false)
+        self.why_plan(&self.bare_plan(key)?, false, &BTreeSet::new())
     }
 
-    fn why_plan(&self, plan: &Plan, declared: bool) -> Result<Why> {
+    fn why_plan(&self, plan: &Plan, declared: bool, before: &BTreeSet<Key>) -> Result<Why> {
         let state = self.store.key(&plan.key)?;
         let mut why = Why {
             task: plan.key.task.to_string(),
@@ -90,6 +99,7 @@ impl Boundary {
             because: Vec::new(),
             next: None,
             outputs: plan.outputs.iter().map(|output| self.locate(&output.slot)).collect(),
+            after: None,
         };
         if let Some(lease) = state.as_ref().and_then(|state| state.lease.as_ref()) {
             let dead = life_of(lease) == Liveness::Dead;
@@ -106,22 +116,29 @@ impl Boundary {
             Some(publication) if !everywhere(self, &publication)? => {
                 why.would = Would::Recover;
                 why.because.push(format!(
-                    "generation {} is published at its first output, and another output is still to follow",
+                    "version {} is published at its first output, and another output is still to follow",
                     publication.run.generation
                 ));
             }
             Some(publication) if up_to_date(&publication, state.as_ref()) => {
-                self.published(plan, &publication, declared, &mut why)?;
+                self.published(plan, &publication, declared, before, &mut why)?;
             }
-            published => self.unpublished(plan, state.as_ref(), published.as_ref(), &mut why)?,
+            published => self.unpublished(plan, state.as_ref(), published.as_ref(), before, &mut why)?,
         }
         Ok(why)
     }
 
-    fn published(&self, plan: &Plan, publication: &Publication, declared: bool, why: &mut Why) -> Result<()> {
+    fn published(
+        &self,
+        plan: &Plan,
+        publication: &Publication,
+        declared: bool,
+        before: &BTreeSet<Key>,
+        why: &mut Why,
+    ) -> Result<()> {
         let generation = publication.run.generation;
         why.because.push(format!(
-            "generation {generation} was published by attempt {} (sealed {:.0}{})",
+            "version {generation} was published by attempt {} (sealed {:.0}{})",
             publication.attempt,
             publication.sealed_at,
             who(self, publication.attempt)?.map(|who| format!(", {who}")).unwrap_or_default()
@@ -140,7 +157,8 @@ impl Boundary {
             return Ok(());
         }
         let changes = changes(self, plan, publication)?;
-        if changes.is_empty() {
+        self.counted_on(plan, before, why)?;
+        if changes.is_empty() && why.after.is_none() {
             why.because.push("the command, the code, the parameters and the inputs are what they were".to_owned());
             return Ok(());
         }
@@ -168,18 +186,19 @@ impl Boundary {
         plan: &Plan,
         state: Option<&KeyState>,
         published: Option<&Publication>,
+        before: &BTreeSet<Key>,
         why: &mut Why,
     ) -> Result<()> {
         match (state.and_then(|state| state.run.as_ref()), published) {
             (Some(run), Some(published)) => why.because.push(format!(
-                "generation {} was begun and is not published yet; generation {} stands",
+                "version {} was begun and is not published yet; version {} stands",
                 run.generation, published.run.generation
             )),
             (Some(run), None) => {
-                why.because.push(format!("generation {} was begun and is not published yet", run.generation));
+                why.because.push(format!("version {} was begun and is not published yet", run.generation));
             }
             (None, Some(published)) => why.because.push(format!(
-                "generation {} stands at the sink, and this store does not know of it",
+                "version {} stands at the sink, and this store does not know of it",
                 published.run.generation
             )),
             (None, None) => match self.folded(plan, state)? {
@@ -214,42 +233,66 @@ impl Boundary {
                 let (name, version) = (&pin.name, &pin.version);
                 format!("input `{name}` is pinned: {version}")
             })),
-            None => self.would_pin(plan, why)?,
+            None => self.would_pin(plan, before, why)?,
         }
         Ok(())
     }
 
-    fn would_pin(&self, plan: &Plan, why: &mut Why) -> Result<()> {
+    fn would_pin(&self, plan: &Plan, before: &BTreeSet<Key>, why: &mut Why) -> Result<()> {
+        if let Err((input, error)) = self.refuse_unreadable(plan) {
+            refuse(why, &input, error);
+            return Ok(());
+        }
         for input in &plan.inputs {
             let name = &input.name;
             match &input.source {
                 PlannedSource::Path { location, .. } => match self.inputs.version(location) {
                     Ok(_) => why.because.push(format!("input `{name}` would be {location}")),
                     Err(error) if error.kind == ErrorKind::Invalid => {
-                        why.would = Would::Refuse;
-                        why.because.push(format!("input `{name}`: {}", error.message));
-                        why.next = why.next.take().or(error.hint);
+                        refuse(why, name, self.lacking(plan, input, error))
                     }
                     Err(error) => return Err(error),
                 },
                 PlannedSource::Publication(reference) => {
-                    let fit = self.readable(plan, reference).and_then(|readable| {
+                    let fit = self.readable(plan, reference).and_then(|mut readable| {
+                        let after = readable.count_on(before);
                         self.refuse_unfit(plan, reference, &readable)?;
-                        Ok(readable.version())
+                        Ok((after, readable.version()))
                     });
                     match fit {
-                        Ok(version) => why.because.push(format!("input `{name}` would be {version}")),
-                        Err(error) => {
-                            why.would = Would::Refuse;
-                            why.because.push(format!("input `{name}`: {}", error.message));
-                            why.next = why.next.take().or(error.hint);
+                        Ok((Some(key), _)) => {
+                            why.because.push(format!("input `{name}` would be what `{key}` publishes before"));
+                            why.after = Some(key);
                         }
+                        Ok((None, version)) => why.because.push(format!("input `{name}` would be {version}")),
+                        Err(error) => refuse(why, name, error),
                     }
                 }
             }
         }
         Ok(())
     }
+
+    /// Whether the run would read something that is published anew before it.
+    fn counted_on(&self, plan: &Plan, before: &BTreeSet<Key>, why: &mut Why) -> Result<()> {
+        for input in &plan.inputs {
+            let PlannedSource::Publication(reference) = &input.source else { continue };
+            let mut readable = self.readable(plan, reference)?;
+            if let Some(key) = readable.count_on(before).filter(|_| !readable.replaced) {
+                why.because.push(format!("input `{}` would be what `{key}` publishes before", input.name));
+                why.after = Some(key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An input that cannot be read; what the last attempt said of it need not be said twice.
+fn refuse(why: &mut Why, input: &str, error: Error) {
+    why.would = Would::Refuse;
+    why.because.retain(|line| !line.ends_with(&error.message));
+    why.because.push(format!("input `{input}`: {}", error.message));
+    why.next = why.next.take().or(error.hint);
 }
 
 /// The process of an attempt, if the store remembers it.

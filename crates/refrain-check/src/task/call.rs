@@ -83,6 +83,7 @@ pub(super) struct LeftBehind {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Trouble {
     pub(super) message: String,
+    pub(super) hint: Option<String>,
 }
 
 impl Called {

@@ -164,7 +164,7 @@ fn differences(trial: &'static str, output: &str, comparison: &Comparison, worst
         let equal = if kind == Kind::BytesDiffer { "the bytes differ, the content is equal: " } else { "" };
         let mut finding = Finding::new(kind, trial, format!("{equal}{}", texts.join("; "))).of(output);
         finding.file = Some(file.name().to_owned()).filter(|name| !name.is_empty());
-        finding.hint(hints.into_iter().collect::<Vec<_>>().join("; "))
+        finding.hint(hints.into_iter().collect::<Vec<_>>().join(" "))
     };
     comparison.files.iter().map(finding).collect()
 }
@@ -200,11 +200,16 @@ fn grows(first: &Path, second: &Path) -> bool {
 
 /// Why a run did not publish.
 pub(super) fn failure(called: &Called) -> Failure {
+    let error = called.report.as_ref().and_then(|report| report.error.as_ref());
+    // What refrain itself said at the end is told as `what` and `hint`.
+    let own = called.stderr.rfind("\nerror: ").map(|at| at + 1).or(called.stderr.starts_with("error: ").then_some(0));
+    let own = own.filter(|_| error.is_some()).unwrap_or(called.stderr.len());
     Failure {
         what: called.end(),
+        hint: error.and_then(|error| error.hint.clone()).unwrap_or_default(),
         task_exit: called.report.as_ref().and_then(|report| report.task_exit),
         stdout: tail(&called.stdout),
-        stderr: tail(&called.stderr),
+        stderr: tail(&called.stderr[..own]),
     }
 }
 

@@ -177,6 +177,9 @@ impl Finding {
 pub struct Failure {
     /// What happened, in one sentence.
     pub what: String,
+    /// What to do about it; empty when nothing is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hint: String,
     /// How the command ended, if it was started.
     pub task_exit: Option<Exit>,
     /// The end of what it printed.

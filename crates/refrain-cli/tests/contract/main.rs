@@ -10,6 +10,8 @@ mod commands;
 mod configuration;
 mod exit_codes;
 mod failures;
+mod help;
+mod hints;
 mod looks;
 mod ranges;
 mod reports;

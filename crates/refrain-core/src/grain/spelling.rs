@@ -33,9 +33,9 @@ enum Spelling {
     Back(u32, Grain),
 }
 
-/// The interval of `calendar` that `text` names.
-pub(super) fn interval(calendar: &Calendar, text: &str, now: Option<Timestamp>) -> Result<Interval> {
-    let request = Request { calendar, text };
+/// The interval of `calendar` that `text` names, given with `flag` if that is not empty.
+pub(super) fn interval(calendar: &Calendar, flag: &str, text: &str, now: Option<Timestamp>) -> Result<Interval> {
+    let request = Request { calendar, flag, text };
     let spelling = parse(text).map_err(|reason| request.malformed(&reason))?;
     match (spelling, calendar.grain) {
         (Spelling::Year(year), Grain::Yearly) => calendar.civil_interval(Date::new(year, 1, 1).map_err(out_of_range)?),
@@ -59,6 +59,7 @@ pub(super) fn interval(calendar: &Calendar, text: &str, now: Option<Timestamp>) 
 /// One text to be understood in one calendar.
 struct Request<'a> {
     calendar: &'a Calendar,
+    flag: &'a str,
     text: &'a str,
 }
 
@@ -171,12 +172,12 @@ impl Request<'_> {
             interval.key,
             next.key
         ))
-        .hint(flag(&interval.key))
+        .hint(self.give(&interval.key))
     }
 
     fn candidates(&self, what: &str, first: &Interval, second: &Interval) -> Error {
         Error::invalid(format!("`{}` {what}{}; give {} or {}", self.text, self.in_zone(), first.key, second.key))
-            .hint(flag(&first.key))
+            .hint(self.give(&first.key))
     }
 
     fn wrong_grain(&self, what: &str) -> Error {
@@ -189,7 +190,7 @@ impl Request<'_> {
             "`{}` is not a logical date of the {} grain: {reason}; write it like `{example}`",
             self.text, self.calendar.grain
         ))
-        .hint(flag(&example))
+        .hint(format!("{}, or {}", self.give(&example), self.words()))
     }
 
     /// A right spelling, as near to the text as can be: the first interval of the year, month or day that it names.
@@ -203,16 +204,27 @@ impl Request<'_> {
         nearest.map_or_else(|_| "2025-03-24".to_owned(), |interval| interval.key)
     }
 
+    fn give(&self, key: &str) -> String {
+        format!("give it as `{}`", format!("{} {key}", self.flag).trim_start())
+    }
+
+    /// What counts from now, in words.
+    fn words(&self) -> &'static str {
+        match self.calendar.grain {
+            Grain::Hourly => "so many hours back, as `-1h`",
+            Grain::Daily => "`today`, `yesterday`, or so many days back, as `-2d`",
+            Grain::Weekly => "so many weeks back, as `-1w`",
+            Grain::Monthly => "so many months back, as `-1mo`",
+            Grain::Yearly => "so many years back, as `-1y`",
+        }
+    }
+
     fn in_zone(&self) -> String {
         match self.calendar.zone_name() {
             "UTC" => String::new(),
             zone => format!(" in {zone}"),
         }
     }
-}
-
-fn flag(key: &str) -> String {
-    format!("give it as `--date {key}`")
 }
 
 /// Reads a text; the error is the reason alone.

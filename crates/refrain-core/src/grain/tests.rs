@@ -24,7 +24,7 @@ fn key(calendar: &Calendar, text: &str) -> String {
 
 fn refusal(calendar: &Calendar, text: &str) -> String {
     let error = calendar.canonical(text, None).expect_err(text);
-    assert!(error.hint.as_deref().unwrap_or("--date").contains("--date"), "{error} {:?}", error.hint);
+    assert!(error.hint.as_deref().unwrap_or("give it as `").starts_with("give it as `"), "{error} {:?}", error.hint);
     error.message
 }
 

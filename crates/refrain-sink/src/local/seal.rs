@@ -149,7 +149,7 @@ impl Site<'_> {
         };
         if empty && !guards.allow_empty {
             return Err(Error::guard(format!("the output for `{target}` is empty"))
-                .hint("if an empty output is right, say `--allow-empty`"));
+                .hint("if an empty output is right, say `allow_empty = true` of it in refrain.toml, or `refrain run --allow-empty`"));
         }
         if let Some(least) = guards.min_bytes.filter(|least| measured.bytes < *least) {
             return Err(Error::guard(format!(

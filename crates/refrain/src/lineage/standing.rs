@@ -7,6 +7,7 @@ use crate::peek::{everywhere, find_published};
 use crate::plan::{Plan, PlannedSource};
 use crate::task::{PublicationRef, Task};
 use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result, RunRecord};
+use std::collections::BTreeSet;
 
 /// How far back a chain is looked through for its first gap: what lies before is told by the run of that one.
 const FARTHEST: usize = 1000;
@@ -25,6 +26,17 @@ pub(crate) struct Readable {
 }
 
 impl Readable {
+    /// Leaves away what is published anew before it is read; returns the last of that.
+    pub(crate) fn count_on(&mut self, before: &BTreeSet<Key>) -> Option<Key> {
+        let Self { publications, missing, unfinished, .. } = self;
+        let all = publications.iter().map(|one| &one.key).chain(&*missing).chain(&*unfinished);
+        let last = all.filter(|key| before.contains(key)).max().cloned();
+        publications.retain(|one| !before.contains(&one.key));
+        missing.retain(|key| !before.contains(key));
+        unfinished.retain(|key| !before.contains(key));
+        last
+    }
+
     /// The version of the whole input, in one line: equal exactly when the publications are the same.
     pub(crate) fn version(&self) -> String {
         if self.missing.is_empty() { version_of(&self.publications) } else { "missing".to_owned() }
@@ -81,6 +93,18 @@ impl Boundary {
             }
         }
         Ok(readable)
+    }
+
+    /// Refuses a partition of which an input can never be read, as before the start of a chain, with the input's name:
+    /// to publish what its other inputs need would not help.
+    pub(crate) fn refuse_unreadable(&self, plan: &Plan) -> std::result::Result<(), (String, Error)> {
+        for input in &plan.inputs {
+            let PlannedSource::Publication(reference) = &input.source else { continue };
+            let read = self.producer(reference, &plan.task);
+            read.and_then(|producer| reads(reference, &plan.task, &plan.partition, producer).map(drop))
+                .map_err(|error| (input.name.clone(), error))?;
+        }
+        Ok(())
     }
 
     /// What keeps an input from being pinned, if anything does: nothing is built on what is not there or not whole.
