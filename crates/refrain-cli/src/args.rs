@@ -332,7 +332,7 @@ pub(crate) struct BackfillArgs {
     pub(crate) to: String,
 
     /// So many partitions at a time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one::<u16>)]
     pub(crate) jobs: u16,
 
     /// Only list the partitions, what a run of each would do, and why
@@ -344,7 +344,7 @@ pub(crate) struct BackfillArgs {
     pub(crate) order: OrderArg,
 
     /// Begin no further date after so many failures
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<u64>)]
     pub(crate) max_failures: Option<u64>,
 
     /// Run dates that are not over, too, today's for a daily task; more may arrive for them
@@ -467,11 +467,11 @@ pub(crate) enum Isolation {
 pub(crate) struct StatusArgs {
     /// Only this task
     pub(crate) task: Option<String>,
-    /// The first date
-    #[arg(long, value_name = "DATE", requires = "to", allow_hyphen_values = true)]
+    /// The first date; without it, the first of which anything is known
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
-    /// The last date, included
-    #[arg(long, value_name = "DATE", requires = "from", allow_hyphen_values = true)]
+    /// The last date, included; without it, the last that is known or over
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
     /// Dates as a calendar, wherever it is printed to; on a terminal that is the default
     #[arg(long, conflicts_with_all = ["list", "json"])]
@@ -495,7 +495,7 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "ID", conflicts_with_all = ["task", "date", "partition", "json"])]
     pub(crate) output: Option<String>,
     /// At most so many
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = at_least_one::<u32>)]
     pub(crate) limit: u32,
     /// A paragraph for each, wherever it is printed to; on a terminal that is the default
     #[arg(long, conflicts_with_all = ["list", "json"])]
@@ -513,7 +513,7 @@ pub(crate) struct ShowArgs {
     /// The beginning of a run's or attempt's id, or a published path
     #[arg(value_name = "ID|PATH")]
     pub(crate) what: String,
-    /// As one JSON document
+    /// As one JSON document: an array of attempts for an id, which several may begin with; one object for a path
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -630,4 +630,12 @@ pub(crate) enum DocsCommand {
         /// The directory
         directory: PathBuf,
     },
+}
+
+/// A count; a wrong one is told in words, not by the limits of a type.
+fn at_least_one<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    match text.parse::<u64>() {
+        Ok(0) | Err(_) => Err("give a whole number, 1 or more".to_owned()),
+        Ok(number) => N::try_from(number).map_err(|_| "that is too many".to_owned()),
+    }
 }

@@ -123,9 +123,26 @@ fn arguments(boundary: &Boundary, context: &Context, args: &BackfillArgs) -> Vec
 /// The intervals of a range, both ends included.
 pub(crate) fn range(context: &Context, task: &Task, from: &str, to: &str) -> Result<Vec<Interval>> {
     let calendar = calendar(task)?;
-    let now = Some(context.now());
-    let end = |flag: &str, text: &str| calendar.canonical(text, now).map_err(|error| error.within(format!("`{flag}`")));
-    Ok(calendar.range(&end("--from", from)?, &end("--to", to)?)?.collect())
+    match ends(context, task, Some(from), Some(to))? {
+        (Some(from), Some(to)) => Ok(calendar.range(&from, &to)?.collect()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The intervals that `--from` and `--to` name, each if it is given.
+pub(crate) fn ends(
+    context: &Context,
+    task: &Task,
+    from: Option<&str>,
+    to: Option<&str>,
+) -> Result<(Option<Interval>, Option<Interval>)> {
+    let calendar = calendar(task)?;
+    let end = |flag: &str, text: Option<&str>| {
+        text.map(|text| calendar.canonical(text, Some(context.now())))
+            .transpose()
+            .map_err(|error| error.within(format!("`{flag}`")))
+    };
+    Ok((end("--from", from)?, end("--to", to)?))
 }
 
 fn calendar(task: &Task) -> Result<&Calendar> {
@@ -156,8 +173,8 @@ fn refuse_open(context: &Context, task: &Task, args: &BackfillArgs, intervals: &
 
 fn dry_run(boundary: &Boundary, task: &Task, args: &BackfillArgs, intervals: Vec<Interval>) -> Result<u8> {
     let first = intervals.iter().min_by_key(|interval| interval.start).cloned();
-    let range = first.zip(intervals.iter().max_by_key(|interval| interval.start).cloned());
-    let surveyed = boundary.survey(&task.name, &Survey { range, ..Survey::default() })?;
+    let last = intervals.iter().max_by_key(|interval| interval.start).cloned();
+    let surveyed = boundary.survey(&task.name, &Survey { from: first, to: last, closely: None })?;
     let states: BTreeMap<String, State> =
         surveyed.partitions.into_iter().map(|status| (status.partition, status.state)).collect();
     for interval in intervals {

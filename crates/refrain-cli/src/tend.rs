@@ -118,9 +118,25 @@ pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
         StoreCommand::Restored => store::restored(&home)?,
         StoreCommand::Show => store::identity(&home)?,
     };
+    if matches!(command, StoreCommand::Init { .. } | StoreCommand::Restored) {
+        relearn(context)?;
+    }
     output::data(&format!("store {}", identity.store_id));
     for ancestor in identity.ancestors {
         output::data(&format!("replaces {ancestor}"));
+    }
+    Ok(())
+}
+
+/// Tells the store what the heads beside the data know, so that whoever looks next is told the truth.
+fn relearn(context: &Context) -> Result<()> {
+    let relearned = context.boundary()?.relearn()?;
+    for (key, error) in &relearned.unreadable {
+        output::say(&format!("`{key}` was not brought back: {}", error.message));
+    }
+    if relearned.keys > 0 && context.loudness == Loudness::Normal {
+        let what = if relearned.keys == 1 { "publication" } else { "publications" };
+        output::say(&format!("brought back from the heads beside the data: {} {what}", relearned.keys));
     }
     Ok(())
 }

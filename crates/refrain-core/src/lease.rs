@@ -152,6 +152,23 @@ impl KeyRecord {
         Ok(())
     }
 
+    /// Takes a run that a head shows for the current one, as the next attempt would (3.4a); false when the store knows
+    /// better, or an attempt is at work on the key.
+    pub fn learn(&mut self, shown: &RunRecord) -> bool {
+        let learns = self.lease.is_none() && self.is_outranked_by(shown);
+        if learns {
+            self.run = Some(shown.clone());
+        }
+        learns
+    }
+
+    fn is_outranked_by(&self, seen: &RunRecord) -> bool {
+        self.run.as_ref().is_none_or(|current| {
+            seen.generation > current.generation
+                || (seen.generation == current.generation && seen.run_id != current.run_id)
+        })
+    }
+
     /// Returns the run to work for, or opens one (3.4). `seen` is the run with the highest generation among
     /// the claimed heads: the sink outranks the store.
     pub fn open_run(
@@ -162,14 +179,10 @@ impl KeyRecord {
         proposal: Option<&RunProposal>,
     ) -> Result<OpenRun, NotHolder> {
         self.held_by(holder)?;
-        if let Some(seen) = seen {
-            let newer = self.run.as_ref().is_none_or(|current| {
-                seen.generation > current.generation
-                    || (seen.generation == current.generation && seen.run_id != current.run_id)
-            });
-            if newer {
-                self.run = Some(seen.clone()); // 3.4a
-            }
+        if let Some(seen) = seen
+            && self.is_outranked_by(seen)
+        {
+            self.run = Some(seen.clone()); // 3.4a
         }
         let next = match (&self.run, want) {
             (None, _) => Generation::default().next(),

@@ -56,6 +56,6 @@ pub use sink::{
     Adopt, Capabilities, ClaimAnswer, CommitAnswer, CommitOptions, Condition, Guards, Keep, Open, Sealed, Sink, Staged,
     Staging, SwapCost, Version,
 };
-pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, KeySummary, Outcome, StateStore};
+pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, KeySummary, Outcome, Shown, StateStore};
 pub use template::Template;
 pub use watermark::{Foldable, Watermark};

@@ -60,6 +60,13 @@ pub trait StateStore: Send + Sync + Debug {
     /// many were forgotten. Dying inside loses nothing: repeating it goes on.
     fn compact_attempts(&self, keep_per_key: u32, batch: u32) -> Result<u64>;
 
+    /// Takes what heads show for keys of which the store knows no run, or an older one (3.4a, 8.4), and returns how many
+    /// keys learned something. A key that is leased is left to its holder, who sees the head.
+    ///
+    /// # Crash safety
+    /// All of it or nothing, durable when this returns. Repeating it changes nothing more.
+    fn learn(&self, shown: &[Shown]) -> Result<u64>;
+
     /// Forgets these keys of one task, with all their attempts, and raises the task's watermark over them, in one
     /// transaction (12.2). A key that is leased, has an attempt whose end is not settled, or is not as it was seen, stays.
     /// Returns the partitions that stay. A key that is gone already counts as folded before.
@@ -150,6 +157,15 @@ pub struct AttemptRecord {
     pub started_at: Timestamp,
     /// How it ended, once that is known.
     pub ending: Option<Ending>,
+}
+
+/// What a head shows of a key, as the store would have recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The run that is published.
+    pub run: RunRecord,
+    /// The attempt that published it, with its ending.
+    pub attempt: AttemptRecord,
 }
 
 /// How an attempt ended.

@@ -9,5 +9,7 @@ mod file;
 mod local;
 mod memory;
 
-pub use local::{LocalKind, LocalSink, any_claimed_store, prepare_volume, provenance_of, write_whole};
+pub use local::{
+    LocalKind, LocalSink, ShownKey, any_claimed_store, prepare_volume, provenance_of, shown_keys, write_whole,
+};
 pub use memory::MemorySink;

@@ -66,13 +66,17 @@ impl Boundary {
         }
         for sink in self.sinks.all() {
             for staged in sink.staged()? {
+                let place = sink.location(&SlotAddress {
+                    sink: sink.capabilities().sink.to_owned(),
+                    location: staged.place.clone(),
+                });
                 let Some((_, id)) = &staged.owner else {
-                    collected.keep(&staged.place, "bears no readable name; remove it by hand if you know it");
+                    collected.keep(&place, "bears no readable name; remove it by hand if you know it");
                     continue;
                 };
                 let removed = match self.is_stale(&staged, id, &store) {
                     Ok(false) => {
-                        collected.keep(&staged.place, format!("attempt {} may still need it", id.holder.attempt));
+                        collected.keep(&place, format!("attempt {} may still need it", id.holder.attempt));
                         continue;
                     }
                     Ok(true) if dry_run => Ok(()),
@@ -80,8 +84,8 @@ impl Boundary {
                     Err(error) => Err(error),
                 };
                 match removed {
-                    Ok(()) => collected.staging.push(staged.place.clone()),
-                    Err(error) => collected.keep(&staged.place, error),
+                    Ok(()) => collected.staging.push(place),
+                    Err(error) => collected.keep(&place, error),
                 }
             }
         }

@@ -59,6 +59,7 @@ mod places;
 mod plan;
 pub mod process;
 pub mod recover;
+pub mod relearn;
 pub mod report;
 pub mod retell;
 mod retry;

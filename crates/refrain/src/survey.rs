@@ -1,5 +1,6 @@
 //! Every partition of a task at a glance.
 
+mod compacted;
 mod expected;
 
 use crate::boundary::Boundary;
@@ -9,6 +10,8 @@ use crate::peek::{drift, find_published};
 use crate::plan::Plan;
 use crate::process::Liveness;
 use crate::task::Task;
+pub use compacted::CompactedKey;
+use compacted::Folded;
 use expected::{Expected, add_expected, in_range};
 use jiff::Timestamp;
 use refrain_core::{
@@ -28,7 +31,8 @@ pub struct PartitionStatus {
     pub state: State,
     /// The version that stands, where it was looked for; else the newest that was begun.
     pub generation: Option<Generation>,
-    /// When the newest attempt ended, or began if it has not ended.
+    /// When what stands was published; where nothing is, or it was not looked for, when the newest attempt ended, or began
+    /// if it has not ended.
     pub at: Option<Timestamp>,
     /// What a person should know about it.
     pub note: Option<String>,
@@ -61,15 +65,19 @@ pub enum State {
 /// Which partitions to look at, and how closely.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// The first and last interval.
-    pub range: Option<(Interval, Interval)>,
-    /// Only the newest so many are looked at closely and returned; the counts are of all.
-    pub newest: Option<usize>,
-    /// Only the newest so many are looked at closely; of the others is told what the store knows.
+    /// The first interval. With `to` alone it is the first that is known.
+    pub from: Option<Interval>,
+    /// The last interval. With `from` alone it is the last that is known or over.
+    pub to: Option<Interval>,
+    /// Only the newest so many that were attempted are looked at closely; of the others is told what the store knows.
     pub closely: Option<usize>,
-    /// Without a range, gaps are told up to the last interval that is over at this moment; else up to the newest
-    /// partition that was attempted.
-    pub until: Option<Timestamp>,
+}
+
+impl Survey {
+    /// Without a range, gaps are told between the first and the last partition that is known.
+    fn is_bounded(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
 }
 
 /// What a survey found.
@@ -77,8 +85,30 @@ pub struct Survey {
 pub struct Surveyed {
     /// The partitions, in order.
     pub partitions: Vec<PartitionStatus>,
-    /// How many of each state there are, before a close look.
+    /// How many of each state there are.
     pub counts: BTreeMap<State, u64>,
+    /// What is compacted of the task, however much of it is among the partitions.
+    pub compacted: Option<CompactedDates>,
+    /// Without a range, the dates after the last known one that are over: nothing of them is among the partitions.
+    pub since: Option<Since>,
+}
+
+/// What a task's watermark says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CompactedDates {
+    /// How many dates were folded.
+    pub dates: u64,
+    /// The last of them.
+    pub through: String,
+}
+
+/// Dates of which nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Since {
+    /// The last date of which something is known.
+    pub known: String,
+    /// The last date that is over.
+    pub over: String,
 }
 
 impl Boundary {
@@ -87,43 +117,40 @@ impl Boundary {
         let declared = self.home.config.declared(task);
         let calendar = declared.and_then(|task| task.partitions.calendar());
         let now = self.store.now()?;
-        let mut surveyed = Surveyed::default();
-        let mut found: std::collections::VecDeque<PartitionStatus> = std::collections::VecDeque::new();
+        let mut partitions = Vec::new();
         self.store.for_each_key(Some(task), &mut |summary| {
-            let status = status_of(&summary, &now);
-            if in_range(calendar, &status.partition, survey) {
-                *surveyed.counts.entry(status.state).or_default() += 1;
-                found.push_back(status);
-                if survey.newest.is_some_and(|newest| found.len() > newest) {
-                    found.pop_front();
-                }
+            if in_range(calendar, &summary.key.partition, survey) {
+                partitions.push(status_of(&summary, &now));
             }
             Ok(())
         })?;
-        let mut partitions = Vec::from(found);
         let glanced_at = survey.closely.map_or(0, |closely| partitions.len().saturating_sub(closely));
         let mut lineages = Lineages::new(self);
         for status in &mut partitions[glanced_at..] {
-            let at_a_glance = status.state;
             if let Err(error) = self.look_closely(task, declared, status, &mut lineages) {
                 // One partition that cannot be looked at does not hide the others.
                 status.note = Some(error.message);
             }
-            if status.state != at_a_glance {
-                *surveyed.counts.entry(at_a_glance).or_default() -= 1;
-                *surveyed.counts.entry(status.state).or_default() += 1;
-            }
         }
-        surveyed.counts.retain(|_, count| *count > 0);
+        let mut surveyed = Surveyed::default();
         if let Some(task) = declared {
             let watermark = self.store.watermark(&task.name)?;
+            if let (Some(watermark), None, Some(calendar)) = (&watermark, &survey.from, calendar) {
+                let folded = Folded { task, calendar, watermark, to: survey.to.as_ref() };
+                partitions.extend(self.folded_partitions(&folded, &partitions)?);
+            }
             let expected = Expected { task, survey, now: self.now(), watermark: watermark.as_ref() };
-            add_expected(&expected, &mut partitions, &mut surveyed.counts)?;
+            surveyed.since = add_expected(&expected, &mut partitions)?;
             for status in partitions.iter_mut().filter(|status| status.state == State::Compacted) {
                 if let Err(error) = self.look_at_compacted(task, status) {
                     status.note = Some(error.message);
                 }
             }
+            surveyed.compacted =
+                watermark.map(|watermark| CompactedDates { dates: watermark.folded, through: watermark.through });
+        }
+        for status in &partitions {
+            *surveyed.counts.entry(status.state).or_default() += 1;
         }
         surveyed.partitions = partitions;
         Ok(surveyed)
@@ -162,6 +189,9 @@ impl Boundary {
             return Ok(());
         };
         status.generation = Some(publication.run.generation);
+        if status.state == State::Published {
+            status.at = Some(publication.sealed_at);
+        }
         if status.generation < begun {
             if status.state == State::Published {
                 status.state = State::Failed;
@@ -189,8 +219,11 @@ impl Boundary {
     fn look_at_compacted(&self, task: &Task, status: &mut PartitionStatus) -> Result<()> {
         let key = Key { task: task.name.clone(), partition: status.partition.clone() };
         let partition = task.partitions.partition_of_key(&key.partition)?;
-        let published = self.published_now(&key, Some((task, &partition)))?;
-        status.generation = published.map(|publication| publication.run.generation);
+        if status.generation.is_none() {
+            let published = self.published_now(&key, Some((task, &partition)))?;
+            status.at = published.as_ref().map(|publication| publication.sealed_at);
+            status.generation = published.map(|publication| publication.run.generation);
+        }
         status.note = Some(match status.generation {
             Some(_) => "published before the watermark".to_owned(),
             None => "nothing is published there; a run needs --rerun".to_owned(),

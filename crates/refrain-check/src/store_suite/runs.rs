@@ -1,8 +1,10 @@
 //! Runs: opened once, continued by every retry, replaced on purpose (3.4).
 
 use super::StoreFactory;
-use super::tools::{TTL_MS, finish, granted, key, lease, opened, opened_after, proposal, request_over, run_id, seen};
-use refrain_core::{Generation, Holder, OpenRun, Want};
+use super::tools::{
+    TTL_MS, attempt, finish, granted, key, lease, opened, opened_after, proposal, published, request_over, run_id, seen,
+};
+use refrain_core::{AttemptFilter, AttemptRecord, Generation, Holder, OpenRun, Shown, Token, Want};
 
 pub(super) fn open_run_is_for_the_holder_only(factory: &dyn StoreFactory) {
     let home = factory.make();
@@ -95,6 +97,41 @@ pub(super) fn a_run_seen_at_the_sink_outranks_the_store(factory: &dyn StoreFacto
     assert_eq!(opened_after(&*store, &key("a"), &holder, Want::Continue, Some(&other_fifth), 1), other_fifth);
     let known = home.open().key(&key("a")).unwrap().unwrap().run;
     assert_eq!(known, Some(other_fifth), "remembered for those who see nothing");
+}
+
+pub(super) fn what_heads_show_is_learned_once_and_never_over_a_lease_or_a_later_run(factory: &dyn StoreFactory) {
+    let home = factory.make();
+    let store = home.open();
+    let both = [shown("a", 3, 3), shown("b", 1, 4)];
+    assert_eq!(store.learn(&both).unwrap(), 2);
+    assert_eq!(home.open().learn(&both).unwrap(), 0, "repeating it changes nothing");
+    let state = home.open().key(&key("a")).unwrap().unwrap();
+    assert_eq!((state.run.as_ref(), &state.lease), (Some(&both[0].run), &None));
+    assert_eq!(state.last_attempt.as_ref(), Some(&both[0].attempt));
+    assert_eq!(store.attempts(&AttemptFilter::default()).unwrap().len(), 2);
+    // It is the run that the next attempt works for.
+    let holder = lease(&*store, &key("a"), 9);
+    assert_eq!(opened(&*store, &key("a"), &holder, Want::Continue, 9), both[0].run);
+    assert_eq!(store.learn(&[shown("a", 5, 5)]).unwrap(), 0, "its holder sees the head itself");
+    finish(&*store, &key("a"), &holder);
+    assert_eq!(store.learn(&[shown("a", 2, 6)]).unwrap(), 0, "older than what is known");
+    assert_eq!(store.learn(&[shown("a", 5, 5)]).unwrap(), 1);
+    assert_eq!(store.key(&key("a")).unwrap().unwrap().last_attempt, Some(shown("a", 5, 5).attempt));
+}
+
+fn shown(partition: &str, generation: u64, number: u128) -> Shown {
+    let run = seen(generation, number);
+    let attempt = AttemptRecord {
+        attempt: attempt(number),
+        key: key(partition),
+        token: Token::new(7),
+        run: Some(run.run_id),
+        generation: Some(run.generation),
+        process: "{}".to_owned(),
+        started_at: jiff::Timestamp::UNIX_EPOCH,
+        ending: Some(published()),
+    };
+    Shown { run, attempt }
 }
 
 pub(super) fn a_run_seen_at_the_sink_that_is_older_changes_nothing(factory: &dyn StoreFactory) {

@@ -1,8 +1,10 @@
 //! A calendar of partitions: one row per day, month, year or decade, one cell per interval.
 
-use super::state::{most_urgent, painted};
+use super::screen::wrapped;
+use super::state::{is_dull, most_urgent, needs_a_look, painted, word};
 use refrain::core::{Calendar, Grain, Interval};
 use refrain::survey::{PartitionStatus, State};
+use std::collections::BTreeMap;
 
 /// Blanks between a row's label and its cells.
 const GAP: usize = 2;
@@ -93,7 +95,7 @@ impl Rows {
     }
 }
 
-/// So many rows in which everything is missing are told in one line.
+/// So many rows of which nothing is known are told in one line.
 const GAP_ROWS: usize = 3;
 
 /// A calendar that fits.
@@ -101,8 +103,16 @@ const GAP_ROWS: usize = 3;
 pub(super) struct Grid {
     rows: Rows,
     cell_width: usize,
+    width: usize,
     /// In order of time.
-    lines: Vec<Row>,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug)]
+enum Line {
+    Row(Row),
+    /// Rows that are told together: of which nothing is known, or which are old and as they should be.
+    Folded(Vec<Row>),
 }
 
 #[derive(Debug)]
@@ -110,17 +120,26 @@ struct Row {
     label: String,
     cells: Vec<Vec<State>>,
     first: String,
+    last: String,
 }
 
 impl Row {
-    fn is_missing(&self) -> bool {
-        self.cells.iter().flatten().all(|state| *state == State::Missing)
+    fn states(&self) -> impl Iterator<Item = State> {
+        self.cells.iter().flatten().copied()
+    }
+
+    fn is_dull(&self) -> bool {
+        self.states().all(is_dull)
+    }
+
+    fn needs_a_look(&self) -> bool {
+        self.states().any(needs_a_look)
     }
 }
 
 impl Grid {
-    /// The newest rows of a calendar, at most so many that have something, within so many columns of the screen; nothing
-    /// when not even the narrowest layout fits.
+    /// A calendar within so many columns of the screen; nothing when not even the narrowest layout fits. Rows of which
+    /// nothing is known are told together. Of the others the newest `most_rows` are shown, and every one that needs a look.
     pub(super) fn new(
         calendar: &Calendar,
         statuses: &[PartitionStatus],
@@ -131,34 +150,39 @@ impl Grid {
         let (rows, cell_width) = Rows::of(calendar.grain())
             .iter()
             .find_map(|rows| [2, 1].into_iter().find(|cell| fits(*rows, *cell)).map(|cell| (*rows, cell)))?;
-        let mut lines: Vec<Row> = Vec::new();
-        let mut filled = 0;
-        for status in statuses.iter().rev() {
+        let mut all: Vec<Row> = Vec::new();
+        for status in statuses {
             // A key of a grain that the task had before has no place here.
             let Ok(interval) = calendar.interval_of_key(&status.partition) else { continue };
             let (label, column) = rows.place(&interval);
             // A clock set back over midnight shows the day before once more, so that the last two rows can be meant.
-            let recent = lines.len().saturating_sub(2);
-            let row = if let Some(row) = lines[recent..].iter().position(|row| row.label == label) {
+            let recent = all.len().saturating_sub(2);
+            let row = if let Some(row) = all[recent..].iter().position(|row| row.label == label) {
                 recent + row
             } else {
-                filled += usize::from(lines.last().is_some_and(|row| !row.is_missing()));
-                if filled == most_rows {
-                    break;
-                }
-                lines.push(Row { label, cells: vec![Vec::new(); rows.columns()], first: String::new() });
-                lines.len() - 1
+                let first = status.partition.clone();
+                all.push(Row { label, cells: vec![Vec::new(); rows.columns()], first, last: String::new() });
+                all.len() - 1
             };
-            lines[row].cells[column].insert(0, status.state);
-            lines[row].first.clone_from(&status.partition);
+            all[row].cells[column].push(status.state);
+            all[row].last.clone_from(&status.partition);
         }
-        lines.reverse();
-        Some(Self { rows, cell_width, lines })
+        Some(Self { rows, cell_width, width, lines: folded(all, most_rows) })
     }
 
-    /// The oldest partition that is shown.
-    pub(super) fn first(&self) -> Option<&str> {
-        self.lines.first().map(|row| row.first.as_str())
+    /// Whether there is nothing to show.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The first and the last partition of the rows that are told together although something is known of them.
+    pub(super) fn left_out(&self) -> Option<(&str, &str)> {
+        let mut known = self.lines.iter().filter_map(|line| match line {
+            Line::Folded(rows) if !rows.iter().all(Row::is_dull) => rows.first().zip(rows.last()),
+            _ => None,
+        });
+        let (first, last) = known.next()?;
+        Some((&first.first, &known.last().unwrap_or((first, last)).1.last))
     }
 
     /// The calendar, line by line.
@@ -166,16 +190,14 @@ impl Grid {
         let mut lines = vec![self.heading()];
         lines.retain(|heading| !heading.is_empty());
         let width = label_width(self.rows) + GAP;
-        for rows in self.lines.chunk_by(|one, other| one.is_missing() && other.is_missing()) {
-            if rows.len() >= GAP_ROWS {
-                let missing: usize = rows.iter().flat_map(|row| &row.cells).map(Vec::len).sum();
-                lines.push(format!("{:<width$}{missing} missing, to {}", rows[0].label, rows[rows.len() - 1].label));
-                continue;
+        for line in &self.lines {
+            match line {
+                Line::Row(row) => {
+                    let cells: String = row.cells.iter().map(|states| self.cell(states, colors)).collect();
+                    lines.push(format!("{:<width$}{cells}", row.label).trim_end().to_owned());
+                }
+                Line::Folded(rows) => lines.extend(wrapped(&together(rows), self.width)),
             }
-            lines.extend(rows.iter().map(|row| {
-                let cells: String = row.cells.iter().map(|states| self.cell(states, colors)).collect();
-                format!("{:<width$}{cells}", row.label).trim_end().to_owned()
-            }));
         }
         lines
     }
@@ -204,6 +226,63 @@ impl Grid {
         let blanks = " ".repeat(self.cell_width - shown.len());
         shown.into_iter().map(|state| painted(state, colors)).collect::<String>() + &blanks
     }
+}
+
+/// Long stretches of dull rows in one line each; then, while there are more lines than wanted, the oldest rows that need no
+/// look.
+fn folded(rows: Vec<Row>, most_rows: usize) -> Vec<Line> {
+    let stretches = without_gaps(rows);
+    let old = stretches.len().saturating_sub(most_rows);
+    let mut lines = Vec::new();
+    let mut quiet: Vec<Row> = Vec::new();
+    for (index, line) in stretches.into_iter().enumerate() {
+        match line {
+            Line::Row(row) if index < old && !row.needs_a_look() => quiet.push(row),
+            Line::Folded(rows) if index < old => quiet.extend(rows),
+            line => {
+                lines.extend(told(std::mem::take(&mut quiet), 2));
+                lines.push(line);
+            }
+        }
+    }
+    lines.extend(told(quiet, 2));
+    lines
+}
+
+/// The rows, with one line for each long stretch of dull ones.
+fn without_gaps(rows: Vec<Row>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut gap = Vec::new();
+    for row in rows {
+        if row.is_dull() {
+            gap.push(row);
+        } else {
+            lines.extend(told(std::mem::take(&mut gap), GAP_ROWS));
+            lines.push(Line::Row(row));
+        }
+    }
+    lines.extend(told(gap, GAP_ROWS));
+    lines
+}
+
+/// Rows that follow each other, in one line if there are at least so many.
+fn told(rows: Vec<Row>, least: usize) -> Vec<Line> {
+    match rows.len() {
+        0 => Vec::new(),
+        count if count >= least => vec![Line::Folded(rows)],
+        _ => rows.into_iter().map(Line::Row).collect(),
+    }
+}
+
+/// What there is in rows that are told together.
+fn together(rows: &[Row]) -> String {
+    let mut counts: BTreeMap<State, u64> = BTreeMap::new();
+    for state in rows.iter().flat_map(Row::states) {
+        *counts.entry(state).or_default() += 1;
+    }
+    let counts: Vec<_> = counts.into_iter().map(|(state, count)| format!("{count} {}", word(state))).collect();
+    let label = |row: Option<&Row>| row.map(|row| row.label.clone()).unwrap_or_default();
+    format!("{} to {}: {}", label(rows.first()), label(rows.last()), counts.join(", "))
 }
 
 /// The width of the row's labels.
@@ -323,22 +402,55 @@ mod tests {
             "
          1       5         10        15        20        25        30
 2024-01  + + . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-2024-02  394 missing, to 2025-02
+2024-02 to 2025-02: 394 missing
 2025-03  . . +
 "
         );
-        assert_eq!(Grid::new(&daily, &days, 1, 80).unwrap().first(), Some("2025-03-01"));
-        assert_eq!(Grid::new(&daily, &days, 2, 80).unwrap().first(), Some("2024-01-01"));
+        assert_eq!(
+            Grid::new(&daily, &days, 100, 80).unwrap().left_out(),
+            None,
+            "nothing is known of what is not shown"
+        );
+        assert!(
+            grid(&daily, &days, 30).contains("2024-W02 to 2025-W09: 420\n  missing\n"),
+            "{}",
+            grid(&daily, &days, 30)
+        );
     }
 
     #[test]
-    fn only_the_newest_rows_are_shown_and_colours_add_nothing() {
+    fn a_date_far_off_does_not_hide_what_failed_long_ago() {
         let daily = Calendar::utc(Grain::Daily);
-        let days = statuses(&daily, "2024-12-01", "2025-03-06", &[]);
+        let mut days = statuses(&daily, "2013-01-01", "2013-01-02", &[("2013-01-01", State::Failed)]);
+        let mut gap = statuses(&daily, "2013-01-03", "2029-12-31", &[]);
+        for (index, day) in gap.iter_mut().enumerate() {
+            day.state = if index < 5000 { State::Missing } else { State::Open };
+        }
+        days.extend(gap);
+        days.extend(statuses(&daily, "2030-01-01", "2030-01-01", &[]));
+        let text = grid(&daily, &days, 80);
+        let lines: Vec<_> = text.lines().skip(2).collect();
+        assert!(lines[0].starts_with("2013-01  x + . ."), "{text}");
+        assert_eq!(lines[1], "2013-02 to 2029-12: 4971 missing, 1207 not over yet");
+        assert_eq!(lines[2..], ["2030-01  +"]);
+        // However few rows are wanted.
+        let few = Grid::new(&daily, &days, 1, 80).unwrap().lines(false).join("\n");
+        assert!(few.contains("2013-01  x +") && few.contains("2030-01  +"), "{few}");
+    }
+
+    #[test]
+    fn old_rows_that_need_no_look_are_told_together_and_colours_add_nothing() {
+        let daily = Calendar::utc(Grain::Daily);
+        let days = statuses(&daily, "2024-08-01", "2025-03-06", &[("2024-10-03", State::Failed)]);
         let grid = Grid::new(&daily, &days, 2, 80).unwrap();
-        assert_eq!(grid.first(), Some("2025-02-01"));
+        assert_eq!(grid.left_out(), Some(("2024-08-01", "2025-01-31")));
+        let lines = grid.lines(false);
+        assert_eq!(lines[1], "2024-08 to 2024-09: 61 published");
+        assert!(lines[2].starts_with("2024-10  + + x +"), "{lines:#?}");
+        assert_eq!(lines[3], "2024-11 to 2025-01: 92 published");
+        assert!(lines[4].starts_with("2025-02") && lines[5].starts_with("2025-03") && lines.len() == 6, "{lines:#?}");
         let plain = anstream::adapter::strip_str(&grid.lines(true).join("\n")).to_string();
         assert_ne!(plain, grid.lines(true).join("\n"));
-        assert_eq!(plain, grid.lines(false).join("\n"));
+        assert_eq!(plain, lines.join("\n"));
     }
 }

@@ -6,8 +6,8 @@ use super::{print, table};
 use crate::args::LogArgs;
 use crate::context::Context;
 use crate::output;
-use refrain::core::{AttemptFilter, AttemptRecord, Ending, Outcome};
-use refrain::{Error, ErrorKind, Result};
+use refrain::core::{AttemptFilter, AttemptRecord, Ending, Key, Outcome};
+use refrain::{Boundary, Error, ErrorKind, Result};
 
 /// Shows attempts, newest first.
 pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
@@ -40,8 +40,8 @@ pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
         return Ok(());
     }
     if attempts.is_empty() {
-        output::data("no attempts yet");
-        return Ok(());
+        let key = filter.task.zip(filter.partition).map(|(task, partition)| Key { task, partition });
+        return none(&boundary, key.as_ref());
     }
     let screen = Screen::of_stdout();
     if args.story || screen.terminal && !args.list {
@@ -53,6 +53,24 @@ pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
         table.add_row(row(attempt));
     }
     print(&table);
+    Ok(())
+}
+
+/// Why there is nothing to list.
+fn none(boundary: &Boundary, key: Option<&Key>) -> Result<()> {
+    let compacted = key.map(|key| boundary.compacted(key)).transpose()?.flatten();
+    let Some((key, compacted)) = key.zip(compacted) else {
+        output::data("no attempts yet");
+        return Ok(());
+    };
+    output::data(&format!("the attempts of `{key}` were compacted, as all of its task up to {}", compacted.through));
+    match compacted.publication {
+        None => output::data("nothing that it published stands"),
+        Some(publication) => output::data(&format!(
+            "what stands: version {}, sealed {:.0} by attempt {}: refrain path {} --date {}",
+            publication.run.generation, publication.sealed_at, publication.attempt, key.task, key.partition
+        )),
+    };
     Ok(())
 }
 

@@ -9,17 +9,17 @@ const USUAL_WIDTH: usize = 80;
 
 /// What standard output is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Screen {
+pub(crate) struct Screen {
     /// Whether a person looks at it as it is printed.
-    pub(super) terminal: bool,
+    pub(crate) terminal: bool,
     /// Whether colours may be used: on a terminal that knows them, unless `NO_COLOR` says no.
     pub(super) colors: bool,
     /// Its columns.
-    pub(super) width: usize,
+    pub(crate) width: usize,
 }
 
 impl Screen {
-    pub(super) fn of_stdout() -> Self {
+    pub(crate) fn of_stdout() -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -31,6 +31,38 @@ impl Screen {
             width: size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH),
         }
     }
+}
+
+/// A text in lines of so many columns, broken at blanks only; all but the first are indented.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.trim_start().is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(format!("  {word}"));
+            continue;
+        }
+        if !line.trim_start().is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines
+}
+
+/// A text whose words are no longer than so many columns: what is longer, as a path may be, keeps its beginning and, which
+/// tells more, its end.
+pub(super) fn shortened(text: &str, width: usize) -> String {
+    let short = |word: &str| {
+        let letters: Vec<char> = word.chars().collect();
+        if letters.len() <= width || width < 5 {
+            return word.to_owned();
+        }
+        let start = (width - 3) / 3;
+        let end = letters.len() - (width - 3 - start);
+        format!("{}...{}", letters[..start].iter().collect::<String>(), letters[end..].iter().collect::<String>())
+    };
+    text.split(' ').map(short).collect::<Vec<_>>().join(" ")
 }
 
 /// How long ago something was, in the one unit that says it best.
@@ -67,8 +99,16 @@ fn told_in_one_unit(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ago, lasted};
+    use super::{ago, lasted, shortened, wrapped};
     use jiff::{SignedDuration, Timestamp};
+
+    #[test]
+    fn texts_are_broken_at_blanks_and_long_words_shortened_in_the_middle() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "  three"]);
+        assert_eq!(wrapped("unbreakable", 4), ["unbreakable"]);
+        assert_eq!(shortened("see /home/me/data/2025.csv now", 14), "see /ho...2025.csv now");
+        assert_eq!(shortened("short", 14), "short");
+    }
 
     #[test]
     fn times_are_told_in_one_unit() {

@@ -83,6 +83,16 @@ pub(super) fn most_urgent(states: &[State]) -> Option<State> {
     BY_URGENCY.into_iter().find(|state| states.contains(state))
 }
 
+/// Of which nothing is known.
+pub(super) fn is_dull(state: State) -> bool {
+    matches!(state, State::Missing | State::Open)
+}
+
+/// What is not hidden among others.
+pub(super) fn needs_a_look(state: State) -> bool {
+    is_trouble(state) || state == State::Running
+}
+
 /// What a person should look into.
 pub(super) fn is_trouble(state: State) -> bool {
     matches!(state, State::Failed | State::Unsettled | State::Drifted | State::Stale)

@@ -1,26 +1,32 @@
 //! `refrain status`
 
 use super::grid::Grid;
-use super::screen::{Screen, ago};
-use super::state::{is_trouble, mark, painted, with_mark, word};
+use super::screen::{Screen, ago, shortened, wrapped};
+use super::state::{is_dull, is_trouble, mark, painted, with_mark, word};
 use super::{print, table};
 use crate::args::StatusArgs;
-use crate::backfill::range;
+use crate::backfill::ends;
 use crate::context::Context;
 use crate::{json, output};
 use comfy_table::{ContentArrangement, Table, presets};
 use refrain::core::{Calendar, TaskName};
-use refrain::survey::{PartitionStatus, Survey, Surveyed};
+use refrain::survey::{CompactedDates, PartitionStatus, Since, Survey, Surveyed};
 use refrain::{Boundary, Result};
 
-/// How many partitions of a task are listed when no range is given.
+/// How many lines of a task are listed when no range is given.
 const NEWEST: usize = 31;
 
 /// How many rows of a calendar are shown when no range is given: a month of days, two and a half years of months.
 const NEWEST_ROWS: usize = 31;
 
-/// How many partitions of a calendar are looked at closely when no range is given. Each costs a look at its sinks.
+/// How many partitions are looked at closely when no range is given. Each costs a look at its sinks.
 const LOOKED_AT: usize = 1000;
+
+/// So many partitions of which nothing is known, and more, are one line of a list.
+const GAP: usize = 3;
+
+/// Words of a note are never made shorter than this.
+const NARROWEST: usize = 12;
 
 /// How many partitions that need a person are told below a calendar.
 const TOLD: usize = 8;
@@ -32,13 +38,18 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
         Some(task) => vec![Context::known_task(&boundary, task)?],
         None => boundary.task_names()?,
     };
+    if names.is_empty() && !args.json {
+        output::data(
+            "no tasks with attempts yet, and none in refrain.toml; to begin: refrain run NAME --out SPEC -- COMMAND",
+        );
+        return Ok(());
+    }
     let screen = Screen::of_stdout();
     let calendars = args.grid || screen.terminal && !args.list;
     let mut all = Vec::new();
     for (index, name) in names.iter().enumerate() {
         let calendar = boundary.home().config.declared(name).and_then(|task| task.partitions.calendar());
-        let calendar = calendar.filter(|_| calendars && !args.json);
-        let survey = survey(context, &boundary, name, args, calendar.is_some())?;
+        let survey = survey(context, &boundary, name, args)?;
         let surveyed = boundary.survey(name, &survey)?;
         if args.json {
             all.extend(surveyed.partitions);
@@ -47,10 +58,12 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
         if calendars && index > 0 {
             output::data("");
         }
-        match calendar {
-            Some(calendar) => show_calendar(context, name, calendar, args, &surveyed, screen),
-            None => list(name, &surveyed, screen),
+        let whole = survey.from.is_some() || survey.to.is_some();
+        match calendar.filter(|_| calendars) {
+            Some(calendar) => show_calendar(context, name, calendar, whole, &surveyed, screen),
+            None => list(name, whole, &surveyed, screen),
         }
+        beyond(name, &surveyed);
     }
     if args.json {
         output::data(&json(&all)?);
@@ -58,24 +71,20 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     Ok(())
 }
 
-fn survey(
-    context: &Context,
-    boundary: &Boundary,
-    name: &TaskName,
-    args: &StatusArgs,
-    calendar: bool,
-) -> Result<Survey> {
-    if let (Some(from), Some(to)) = (&args.from, &args.to) {
-        let task = boundary.home().config.task(name.as_str())?;
-        let intervals = range(context, task, from, to)?;
-        let ends = intervals.first().cloned().zip(intervals.last().cloned());
-        return Ok(Survey { range: ends, ..Survey::default() });
+fn survey(context: &Context, boundary: &Boundary, name: &TaskName, args: &StatusArgs) -> Result<Survey> {
+    let closely = (!args.json).then_some(LOOKED_AT);
+    let everything = Survey { closely, ..Survey::default() };
+    if args.from.is_none() && args.to.is_none() {
+        return Ok(everything);
     }
-    Ok(if calendar {
-        Survey { closely: Some(LOOKED_AT), until: Some(context.now()), ..Survey::default() }
-    } else {
-        Survey { newest: (!args.json).then_some(NEWEST), ..Survey::default() }
-    })
+    let declared = boundary.home().config.declared(name);
+    if args.task.is_none() && declared.is_none_or(|task| task.partitions.calendar().is_none()) {
+        // A range is for the tasks that have dates.
+        return Ok(everything);
+    }
+    let task = boundary.home().config.task(name.as_str())?;
+    let (from, to) = ends(context, task, args.from.as_deref(), args.to.as_deref())?;
+    Ok(Survey { from, to, closely: None })
 }
 
 /// A calendar, what its signs mean with how many there are of each, and what needs a person.
@@ -83,14 +92,14 @@ fn show_calendar(
     context: &Context,
     name: &TaskName,
     calendar: &Calendar,
-    args: &StatusArgs,
+    whole: bool,
     surveyed: &Surveyed,
     screen: Screen,
 ) {
-    let most_rows = if args.from.is_some() { usize::MAX } else { NEWEST_ROWS };
+    let most_rows = if whole { usize::MAX } else { NEWEST_ROWS };
     let statuses = &surveyed.partitions;
-    let grid = Grid::new(calendar, statuses, most_rows, screen.width).filter(|grid| grid.first().is_some());
-    let Some(grid) = grid else { return list(name, surveyed, screen) };
+    let grid = Grid::new(calendar, statuses, most_rows, screen.width).filter(|grid| !grid.is_empty());
+    let Some(grid) = grid else { return list(name, whole, surveyed, screen) };
     output::data(&format!("{name} ({calendar})"));
     let legend = legend(surveyed, screen);
     for line in grid.lines(screen.colors).into_iter().chain(legend) {
@@ -98,12 +107,24 @@ fn show_calendar(
             return;
         }
     }
-    if let (Some(first), Some(shown)) = (statuses.first(), grid.first())
-        && first.partition != shown
-    {
-        output::data(&format!("(before {shown}: refrain status {name} --from {} --to {shown})", first.partition));
+    if let Some((first, last)) = grid.left_out() {
+        let line = format!("(old rows are told together; each day: refrain status {name} --from {first} --to {last})");
+        for line in wrapped(&line, screen.width) {
+            output::data(&line);
+        }
     }
     trouble(context, statuses, screen);
+}
+
+/// What there is besides the partitions that are shown.
+fn beyond(name: &TaskName, surveyed: &Surveyed) {
+    if let Some(CompactedDates { dates, through }) = &surveyed.compacted {
+        let dates = if *dates == 1 { "1 date".to_owned() } else { format!("{dates} dates") };
+        output::data(&format!("compacted: {dates} up to {through}; what they published stands"));
+    }
+    if let Some(Since { known, over }) = &surveyed.since {
+        output::data(&format!("nothing after {known}: refrain status {name} --to {over} shows what is missing since"));
+    }
 }
 
 /// The signs that occur, in lines no wider than the screen.
@@ -132,12 +153,12 @@ fn trouble(context: &Context, statuses: &[PartitionStatus], screen: Screen) {
     let needy: Vec<_> = statuses.iter().rev().filter(|status| is_trouble(status.state)).collect();
     let mut told = Table::new();
     told.load_style(presets::NOTHING);
-    for status in needy.iter().take(TOLD) {
+    let row = |status: &&PartitionStatus| {
         let when = status.at.map(|at| ago(at, context.now())).unwrap_or_default();
         let note = status.note.clone().unwrap_or_default();
-        told.add_row([mark(status.state), &status.partition, word(status.state), &when, &note]);
-    }
-    print_within(told, screen);
+        vec![mark(status.state).to_owned(), status.partition.clone(), word(status.state).to_owned(), when, note]
+    };
+    print_within(told, needy.iter().take(TOLD).map(row).collect(), screen);
     if needy.len() > TOLD {
         output::data(&format!("(and {} more)", needy.len() - TOLD));
     }
@@ -146,31 +167,54 @@ fn trouble(context: &Context, statuses: &[PartitionStatus], screen: Screen) {
     }
 }
 
-fn list(name: &TaskName, surveyed: &Surveyed, screen: Screen) {
+fn list(name: &TaskName, whole: bool, surveyed: &Surveyed, screen: Screen) {
     let counts: Vec<_> = surveyed.counts.iter().map(|(state, count)| format!("{count} {}", word(*state))).collect();
     let counts = if counts.is_empty() { "nothing yet".to_owned() } else { counts.join(", ") };
     output::data(&format!("{name}: {counts}"));
     if surveyed.partitions.is_empty() {
         return;
     }
-    let shown = surveyed.partitions.len() as u64;
-    let total: u64 = surveyed.counts.values().sum();
+    let lines = if whole { surveyed.partitions.chunks(1).collect() } else { without_gaps(&surveyed.partitions) };
+    let shown = if whole { &lines[..] } else { &lines[lines.len().saturating_sub(NEWEST)..] };
     let mut table = table(&["", "PARTITION", "STATE", "VERSION", "AT", "NOTE"]);
-    for status in &surveyed.partitions {
-        table.add_row(row(status));
-    }
+    let rows: Vec<_> = shown.iter().filter_map(|line| row(line)).collect();
     if screen.terminal {
-        print_within(table, screen);
+        print_within(table, rows, screen);
     } else {
+        table.add_rows(rows);
         print(&table);
     }
-    if shown < total {
+    let left_out: usize = lines[..lines.len() - shown.len()].iter().map(|line| line.len()).sum();
+    if left_out > 0 {
+        let (total, shown) = (surveyed.partitions.len(), surveyed.partitions.len() - left_out);
         output::data(&format!("(the newest {shown} of {total}; --from and --to show others, --json shows all)"));
     }
 }
 
-/// Prints a table whose first column is a sign: no wider than the screen, the signs in colour.
-fn print_within(mut table: Table, screen: Screen) {
+/// The partitions, each by itself; long stretches of which nothing is known together.
+fn without_gaps(partitions: &[PartitionStatus]) -> Vec<&[PartitionStatus]> {
+    partitions
+        .chunk_by(|one, other| one.state == other.state && is_dull(one.state))
+        .flat_map(|stretch| stretch.chunks(if stretch.len() > GAP { stretch.len() } else { 1 }))
+        .collect()
+}
+
+/// Prints a table whose first column is a sign and whose last is a note: no wider than the screen, the signs in colour.
+/// Notes are broken at blanks.
+fn print_within(mut table: Table, mut rows: Vec<Vec<String>>, screen: Screen) {
+    // The table's presets have a blank on both sides of a column.
+    const BLANKS: usize = 2;
+    let others = table.header().map_or(0, |header| header.cell_iter().count()).max(rows.first().map_or(0, Vec::len));
+    let width_of = |column: usize| {
+        let heading = table.header().and_then(|header| header.cell_iter().nth(column).map(|cell| cell.content()));
+        rows.iter().filter_map(|row| row.get(column)).chain(&heading).map(|text| text.chars().count()).max()
+    };
+    let others: usize = (0..others.saturating_sub(1)).map(|column| width_of(column).unwrap_or(0) + BLANKS).sum();
+    let for_notes = screen.width.saturating_sub(others + BLANKS).max(NARROWEST);
+    for note in rows.iter_mut().filter_map(|row| row.last_mut()) {
+        *note = shortened(note, for_notes);
+    }
+    table.add_rows(rows);
     let width = u16::try_from(screen.width).unwrap_or(u16::MAX);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     for line in table.lines() {
@@ -188,16 +232,22 @@ fn colored(line: &str, screen: Screen) -> String {
     }
 }
 
-fn row(status: &PartitionStatus) -> Vec<String> {
-    let partition = if status.partition.is_empty() { "-".to_owned() } else { status.partition.clone() };
-    vec![
+fn row(line: &[PartitionStatus]) -> Option<Vec<String>> {
+    let (status, last) = line.first().zip(line.last())?;
+    let partition = match (line.len(), status.partition.as_str()) {
+        (1, "") => "-".to_owned(),
+        (1, partition) => partition.to_owned(),
+        (_, first) => format!("{first} to {}", last.partition),
+    };
+    let note = if line.len() == 1 { status.note.clone() } else { Some(format!("{} partitions", line.len())) };
+    Some(vec![
         mark(status.state).to_owned(),
         partition,
         word(status.state).to_owned(),
         status.generation.map(|generation| generation.to_string()).unwrap_or_default(),
         status.at.map(|at| format!("{at:.0}")).unwrap_or_default(),
-        status.note.clone().unwrap_or_default(),
-    ]
+        note.unwrap_or_default(),
+    ])
 }
 
 #[cfg(test)]

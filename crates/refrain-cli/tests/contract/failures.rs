@@ -82,6 +82,8 @@ fn a_corrupt_state_is_told_and_the_publication_is_left_alone() {
 #[test]
 fn a_missing_state_with_publications_is_refused_and_init_replaces_brings_everything_back() {
     let home = published();
+    let status = home.run(["status", "--json"]).success().stdout;
+    assert!(status.contains("\"published\""), "{status}");
     let old = home.run(["store", "show"]).success().stdout;
     let old = old.trim_end().strip_prefix("store ").unwrap().to_owned();
     for companion in ["state.db", "state.db-wal", "state.db-shm"] {
@@ -93,8 +95,14 @@ fn a_missing_state_with_publications_is_refused_and_init_replaces_brings_everyth
     }
     let made = home.run(["store", "init", "--replaces", &old]).success().stdout;
     assert!(made.contains(&format!("replaces {old}")), "{made}");
+    assert_eq!(home.run(["status", "--json"]).success().stdout, status, "the heads know what was published, and when");
+    assert_eq!(home.run(["path", "job"]).success().stdout.trim_end(), home.join("out.csv").display().to_string());
+    assert!(home.run(["log", "job"]).success().stdout.contains("brought back from the head"));
+    assert!(home.run(["why", "job"]).success().stdout.contains("published by attempt"));
+    let again = home.run(["store", "init", "--replaces", &old]).success().stdout;
+    assert_eq!(again, made, "who died within may repeat it");
     run(&home, &["job", "--out", "out.csv"], WRITE).already_published();
-    assert_eq!(home.read("runs.log").lines().count(), 1, "the heads know what was published");
+    assert_eq!(home.read("runs.log").lines().count(), 1);
     let call = run(&home, &["job", "--out", "out.csv", "--rerun"], WRITE).published();
     assert_eq!(call.number("generation"), 2, "and the generation goes on from there");
 }

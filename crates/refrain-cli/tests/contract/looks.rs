@@ -117,7 +117,7 @@ fn log_lists_attempts_newest_first() {
     assert!(text.contains("task failed") && text.contains("exit code 1"), "{text}");
     assert_eq!(home.run(["log", "-n", "1"]).success().stdout.lines().count(), 2);
     assert_fails(&home.run(["log", "--date", "2025-03-24"]), &["refrain log TASK --date D"]);
-    assert_fails(&home.run(["log", "-n", "0"]), &["--limit"]);
+    assert_fails(&home.run(["log", "-n", "0"]), &["--limit", "1 or more"]);
 }
 
 #[test]

@@ -91,9 +91,68 @@ fn what_is_not_over_yet_is_not_missing() {
     assert_eq!(states("-1y", "-0y"), ["missing", "open"]);
     home.run(["run", "t", "--date", "-3y"]).success();
     let text = home.run(["status", "t", "--grid"]).success().stdout;
-    assert!(text.contains("+ 1 published   . 2 missing\n"), "gaps are told up to the last year that is over\n{text}");
     let list = home.run(["status", "t"]).success().stdout;
-    assert!(!list.contains("missing"), "the list goes as far as what was attempted\n{list}");
+    for text in [&text, &list] {
+        assert!(!text.contains("2 missing"), "gaps are told up to the last year that is known\n{text}");
+        assert!(text.contains("nothing after ") && text.contains("refrain status t --to "), "{text}");
+    }
+    assert!(states_of(&home, &["--to", "-1y"]) == ["published", "missing", "missing"]);
+    assert!(states_of(&home, &["--from", "-2y"]) == ["missing", "missing"]);
+}
+
+fn states_of(home: &Home, range: &[&str]) -> Vec<String> {
+    let text = home.run([&["status", "t", "--json"], range].concat()).success().stdout;
+    let all: Vec<Value> = serde_json::from_str(&text).unwrap();
+    all.iter().map(|one| one["state"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_date_far_in_the_future_hides_nothing_and_grid_and_list_count_the_same() {
+    let home = troubled();
+    home.run(["run", "t", "--date", "2013-01-01"]).expect_code(1);
+    std::fs::remove_file(home.join("broken")).unwrap();
+    home.run(["run", "t", "--date", "2060-01-01"]).success();
+    let grid = home.run(["status", "t", "--grid"]).success().stdout;
+    let list = home.run(["status", "t"]).success().stdout;
+    let row =
+        |start: &str| grid.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {grid}"));
+    assert!(row("2013-01  ").starts_with("2013-01  x . ."), "{grid}");
+    assert!(row("2013-02 to 2025-01: ").contains(" missing"), "{grid}");
+    assert!(row("2025-03  ").starts_with("2025-03  + ! + . . x ? ."), "{grid}");
+    assert!(row("2060-01  ").starts_with("2060-01  +"), "{grid}");
+    assert!(grid.lines().count() < 30, "{grid}");
+    let counted = |text: &str, word: &str| {
+        let before: Vec<_> = text
+            .lines()
+            .find(|line| line.contains(word))
+            .unwrap()
+            .split(word)
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect();
+        before.last().unwrap().parse::<u64>().unwrap()
+    };
+    let counts = list.lines().next().unwrap();
+    let legend: String = grid.lines().skip_while(|line| !line.starts_with("+ ")).take(2).collect::<Vec<_>>().join("\n");
+    for word in [" published", " changed by hand", " failed", " unsettled", " missing", " not over yet"] {
+        assert_eq!(counted(counts, word), counted(&legend, word), "{word}\n{grid}\n{list}");
+    }
+    assert!(list.contains("2013-01-02 to 2025-02-26"), "a long gap is one line\n{list}");
+}
+
+#[test]
+fn paths_in_notes_are_shortened_and_not_broken() {
+    let home = troubled();
+    let text = on_a_terminal(&home, 100, "NO_COLOR=1", &format!("status t {} --list", RANGE.join(" ")));
+    assert!(text.contains("...") && text.contains("2025-03-02.txt,"), "the path keeps its end\n{text}");
+}
+
+#[test]
+fn a_home_without_tasks_says_so() {
+    let home = home();
+    assert!(home.run(["status"]).success().stdout.starts_with("no tasks with attempts yet"));
+    assert_eq!(home.run(["status", "--json"]).success().stdout.trim(), "[]");
 }
 
 #[test]

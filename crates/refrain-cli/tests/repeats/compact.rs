@@ -73,6 +73,14 @@ fn ledg_01_what_was_published_answers_as_before_and_is_not_written_to_the_store_
         let told = home.run(args).success().stdout;
         assert!(told.contains(text), "{args:?}: {told}");
     }
+    let grid = home.run(["status", "job", "--grid"]).success().stdout;
+    assert!(grid.contains("2025-01  = = = + +"), "{grid}");
+    for form in ["--grid", "--list"] {
+        let status = home.run(["status", "job", form]).success().stdout;
+        assert!(status.contains("3 compacted") && status.contains("compacted: 3 dates up to 2025-01-03"), "{status}");
+    }
+    let log = home.run(["log", "job", "--date", "2025-01-02"]).success().stdout;
+    assert!(log.contains("were compacted") && log.contains("what stands: version 2"), "{log}");
     home.run(["rollback", "job", "--date", "2025-01-02"]).success();
     assert_eq!(executions(&home), 6);
     // A replacement that is asked for goes on with the next generation.

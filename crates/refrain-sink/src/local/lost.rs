@@ -1,20 +1,65 @@
-//! Which state store the heads of a volume were claimed through, for a home whose store is gone.
+//! What the heads of a volume tell of a state store that is gone: which it was, and what was published through it.
 
 use super::journal;
 use super::problem::problem;
-use refrain_core::{Result, StoreId};
+use jiff::Timestamp;
+use refrain_core::{Head, Key, Result, SlotAddress, StoreId};
 use std::io::ErrorKind;
+use std::ops::ControlFlow;
 use std::path::Path;
+
+/// A key that a head shows a publication of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShownKey {
+    /// When it was sealed.
+    pub sealed_at: Timestamp,
+    /// Whose it is.
+    pub key: Key,
+    /// The anchor of its run, whose head decides.
+    pub anchor: SlotAddress,
+}
 
 /// The store of some claim in the volume at `root`; nothing when no head there was ever claimed.
 ///
 /// # Errors
 /// `internal` when the volume cannot be read.
 pub fn any_claimed_store(root: &Path) -> Result<Option<StoreId>> {
+    let mut found = None;
+    each_head(root, |head| {
+        found = head.claim.map(|claim| claim.holder.store_id);
+        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
+}
+
+/// The keys that the heads of the volume at `root` show a publication of, each once, in the order in which they were
+/// sealed. Only these names are in memory at once, not the heads.
+///
+/// # Errors
+/// `internal` when the volume cannot be read.
+pub fn shown_keys(root: &Path) -> Result<Vec<ShownKey>> {
+    let mut shown = Vec::new();
+    each_head(root, |head| {
+        let Head { owner, publication, taken_from, .. } = head;
+        let former = taken_from.map(|former| (former.owner, former.publication));
+        for (key, publication) in publication.map(|publication| (owner, publication)).into_iter().chain(former) {
+            if let Some(anchor) = publication.run.anchor() {
+                shown.push(ShownKey { sealed_at: publication.sealed_at, key, anchor: anchor.clone() });
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    shown.sort();
+    shown.dedup();
+    Ok(shown)
+}
+
+/// Shows every head of a volume. One that is damaged says nothing here: its own slot reports it.
+fn each_head(root: &Path, mut each: impl FnMut(Head) -> ControlFlow<()>) -> Result<()> {
     let slots = root.join("slots");
     let entries = match std::fs::read_dir(&slots) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(problem("list", &slots, error)),
     };
     for entry in entries {
@@ -22,12 +67,12 @@ pub fn any_claimed_store(root: &Path) -> Result<Option<StoreId>> {
         if path.extension().is_none_or(|extension| extension != "head") {
             continue;
         }
-        // A damaged head names no store; another one will, or its own slot reports it.
         if let Ok(contents) = journal::read(&path)
-            && let Some(claim) = contents.last.and_then(|record| record.head.claim)
+            && let Some(record) = contents.last
+            && each(record.head).is_break()
         {
-            return Ok(Some(claim.holder.store_id));
+            break;
         }
     }
-    Ok(None)
+    Ok(())
 }

@@ -3,8 +3,8 @@
 use crate::StoreClock;
 use refrain_core::{
     Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Holder, Key, KeyRecord, KeyState,
-    KeySummary, LeaseRequest, NotHolder, OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime,
-    TaskName, Token, Want, Watermark,
+    KeySummary, LeaseRequest, NotHolder, OpenRun, Result, RunProposal, RunRecord, Shown, StateStore, StoreIdentity,
+    StoreTime, TaskName, Token, Want, Watermark,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -75,6 +75,27 @@ impl State {
     fn fresh(&self, key: &Key) -> KeyRecord {
         let floor = self.watermarks.get(&key.task).map(|watermark| watermark.token_floor);
         KeyRecord { last_token: floor.unwrap_or_default(), ..KeyRecord::default() }
+    }
+
+    /// Takes what a head shows of a key; false when the store knows better.
+    fn learn(&mut self, shown: &Shown) -> bool {
+        let key = &shown.attempt.key;
+        let mut record = self.keys.get(key).cloned().unwrap_or_else(|| self.fresh(key));
+        if !record.learn(&shown.run) {
+            return false;
+        }
+        self.keys.insert(key.clone(), record);
+        if self.attempt(shown.attempt.attempt).is_none() {
+            self.attempts.push(AttemptRecord { ending: None, ..shown.attempt.clone() });
+        }
+        if let Some(known) = self.attempt(shown.attempt.attempt) {
+            known.run = Some(shown.run.run_id);
+            known.generation = Some(shown.run.generation);
+        }
+        if let Some(ending) = &shown.attempt.ending {
+            self.settle(shown.attempt.attempt, ending);
+        }
+        true
     }
 
     /// Forgets a key; false when it stays.
@@ -224,6 +245,11 @@ impl StateStore for MemoryStore {
         kept.reverse();
         state.attempts = kept;
         Ok(u64::try_from(before - state.attempts.len()).unwrap_or(u64::MAX))
+    }
+
+    fn learn(&self, shown: &[Shown]) -> Result<u64> {
+        let mut state = self.state();
+        Ok(shown.iter().map(|shown| u64::from(state.learn(shown))).sum())
     }
 
     fn fold(&self, task: &TaskName, keys: &[Foldable]) -> Result<Vec<String>> {

@@ -3,7 +3,9 @@
 use super::fault::Fault;
 use super::keys::key_of;
 use jiff::Timestamp;
-use refrain_core::{AttemptFilter, AttemptId, AttemptRecord, Ending, Generation, LeaseRequest, RunRecord, Token};
+use refrain_core::{
+    AttemptFilter, AttemptId, AttemptRecord, Ending, Generation, LeaseRequest, RunRecord, Shown, Token,
+};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_from_iter};
 use std::fmt::Write as _;
@@ -33,6 +35,25 @@ pub(super) fn begin(
         .prepare("INSERT INTO attempt (attempt, key, token, process, started_at, settled) VALUES (?, ?, ?, ?, ?, 0)")?
         .execute(params![attempt, key, token.get().cast_signed(), request.process, started_at.to_string()])?;
     Ok(transaction.last_insert_rowid())
+}
+
+/// Records an attempt that a head shows; returns its number. One that is known keeps what is known of it.
+pub(super) fn learn(transaction: &Transaction<'_>, key: i64, shown: &Shown) -> Result<i64, Fault> {
+    let AttemptRecord { attempt, token, process, started_at, ending, .. } = &shown.attempt;
+    transaction
+        .prepare(
+            "INSERT INTO attempt (attempt, key, token, process, started_at, settled) VALUES (?, ?, ?, ?, ?, 0) \
+             ON CONFLICT (attempt) DO NOTHING",
+        )?
+        .execute(params![attempt.to_string(), key, token.get().cast_signed(), process, started_at.to_string()])?;
+    open(transaction, *attempt, &shown.run)?;
+    if let Some(ending) = ending {
+        settle(transaction, *attempt, ending)?;
+    }
+    let seq = transaction
+        .prepare("SELECT seq FROM attempt WHERE attempt = ?")?
+        .query_row([attempt.to_string()], |row| row.get(0))?;
+    Ok(seq)
 }
 
 /// Records the attempt's new token.

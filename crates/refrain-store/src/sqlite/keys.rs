@@ -5,7 +5,7 @@ use super::{attempts, identity, watermarks};
 use jiff::Timestamp;
 use refrain_core::{
     Acquired, Foldable, Generation, Holder, Key, KeyRecord, KeyState, KeySummary, LeaseRequest, OpenRun, RunProposal,
-    RunRecord, StoreTime, TaskName, Token, Want,
+    RunRecord, Shown, StoreTime, TaskName, Token, Want,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,24 @@ fn fresh(transaction: &Transaction<'_>, key: &Key) -> Result<KeyRow, Fault> {
         row.stored.record.last_token = watermark.token_floor;
     }
     Ok(row)
+}
+
+/// Takes what a head shows of a key; false when the row knows better.
+pub(super) fn learn(transaction: &Transaction<'_>, shown: &Shown) -> Result<bool, Fault> {
+    let key = &shown.attempt.key;
+    let mut row = match load(transaction, key)? {
+        Some(row) => row,
+        None => fresh(transaction, key)?,
+    };
+    if !row.stored.record.learn(&shown.run) {
+        return Ok(false);
+    }
+    let id = save(transaction, key, &row)?;
+    let attempt = attempts::learn(transaction, id, shown)?;
+    transaction
+        .prepare("UPDATE key SET last_attempt = max(ifnull(last_attempt, 0), ?) WHERE id = ?")?
+        .execute([attempt, id])?;
+    Ok(true)
 }
 
 /// Forgets a key with all its attempts, unless it is leased, an attempt's end is not settled, or it is not as it

@@ -31,8 +31,8 @@ use crate::{BootClock, StoreClock};
 use fault::Fault;
 use refrain_core::{
     Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Holder, Key, KeyState, KeySummary,
-    LeaseRequest, OpenRun, Result, RunProposal, RunRecord, StateStore, StoreIdentity, StoreTime, TaskName, Token, Want,
-    Watermark,
+    LeaseRequest, OpenRun, Result, RunProposal, RunRecord, Shown, StateStore, StoreIdentity, StoreTime, TaskName,
+    Token, Want, Watermark,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -243,6 +243,18 @@ impl StateStore for SqliteStore {
             forgotten += self.write(|transaction| attempts::forget(transaction, &mut crowded, keep_per_key, batch))?;
         }
         Ok(forgotten)
+    }
+
+    fn learn(&self, shown: &[Shown]) -> Result<u64> {
+        let learned = self.write(|transaction| {
+            let mut learned = 0;
+            for shown in shown {
+                learned += u64::from(keys::learn(transaction, shown)?);
+            }
+            Ok(learned)
+        })?;
+        self.make_durable()?;
+        Ok(learned)
     }
 
     fn fold(&self, task: &TaskName, keys: &[Foldable]) -> Result<Vec<String>> {

@@ -1,6 +1,6 @@
 //! What a task's calendar or its list of values expects, beside what was attempted.
 
-use super::{PartitionStatus, State, Survey};
+use super::{PartitionStatus, Since, State, Survey};
 use crate::task::Task;
 use jiff::Timestamp;
 use refrain_core::{Calendar, Grain, Interval, PartitionScheme, Result, Watermark};
@@ -14,23 +14,35 @@ pub(super) struct Expected<'a> {
     pub(super) watermark: Option<&'a Watermark>,
 }
 
-/// Adds what the range or the task's values expect and nobody attempted, and puts all in order of time.
-pub(super) fn add_expected(
-    wanted: &Expected<'_>,
-    partitions: &mut Vec<PartitionStatus>,
-    counts: &mut BTreeMap<State, u64>,
-) -> Result<()> {
-    let Expected { task, survey, .. } = wanted;
+/// Adds what the range or the task's values expect and nobody attempted, and puts all in order of time. Returns the dates
+/// after the last known one, if they were left out.
+pub(super) fn add_expected(wanted: &Expected<'_>, partitions: &mut Vec<PartitionStatus>) -> Result<Option<Since>> {
+    let Expected { task, survey, now, .. } = wanted;
     let mut all: BTreeMap<String, PartitionStatus> =
         partitions.drain(..).map(|status| (status.partition.clone(), status)).collect();
-    let expected = expected(wanted, &all)?;
-    let absent: Vec<_> = expected.into_iter().filter(|(partition, _)| !all.contains_key(partition)).collect();
-    for (_, state) in &absent {
-        *counts.entry(*state).or_default() += 1;
-    }
-    // A gap of years that nobody asked for is counted, not listed.
-    if survey.range.is_some() || survey.newest.is_none_or(|newest| absent.len() <= newest) {
-        all.extend(absent.into_iter().map(|(partition, state)| (partition.clone(), never(task, partition, state))));
+    let mut since = None;
+    match &task.partitions {
+        PartitionScheme::Dates(calendar) => {
+            let known = known_ends(calendar, &all);
+            if !survey.is_bounded()
+                && let Some((_, last)) = &known
+                && let Some(over) = last_over(calendar, *now).filter(|over| over.start > last.start)
+            {
+                since = Some(Since { known: last.key.clone(), over: over.key });
+            }
+            if let Some((first, last)) = ends(calendar, wanted, known) {
+                for interval in calendar.range(&first, &last)? {
+                    let state = state_of_absent(wanted, calendar, &interval);
+                    all.entry(interval.key).or_insert_with_key(|key| never(task, key.clone(), state));
+                }
+            }
+        }
+        PartitionScheme::Values(values) => {
+            for value in values {
+                all.entry(value.clone()).or_insert_with_key(|key| never(task, key.clone(), State::Missing));
+            }
+        }
+        _ => {}
     }
     partitions.extend(all.into_values());
     if let Some(calendar) = task.partitions.calendar().filter(|calendar| has_offsets(calendar)) {
@@ -39,17 +51,21 @@ pub(super) fn add_expected(
             (interval.map(|interval| interval.start), status.partition.clone())
         });
     }
-    Ok(())
+    Ok(since)
 }
 
 /// Whether a key lies within the range that was asked for.
 pub(super) fn in_range(calendar: Option<&Calendar>, partition: &str, survey: &Survey) -> bool {
-    let Some((from, to)) = &survey.range else { return true };
-    match calendar.filter(|calendar| has_offsets(calendar)) {
-        Some(calendar) => calendar
-            .interval_of_key(partition)
-            .is_ok_and(|interval| from.start <= interval.start && interval.start <= to.start),
-        None => *from.key <= *partition && *partition <= *to.key,
+    let Survey { from, to, .. } = survey;
+    match calendar.filter(|calendar| has_offsets(calendar) && survey.is_bounded()) {
+        Some(calendar) => calendar.interval_of_key(partition).is_ok_and(|interval| {
+            from.as_ref().is_none_or(|from| from.start <= interval.start)
+                && to.as_ref().is_none_or(|to| interval.start <= to.start)
+        }),
+        None => {
+            from.as_ref().is_none_or(|from| *from.key <= *partition)
+                && to.as_ref().is_none_or(|to| *partition <= *to.key)
+        }
     }
 }
 
@@ -58,42 +74,47 @@ fn has_offsets(calendar: &Calendar) -> bool {
     calendar.grain() == Grain::Hourly && calendar.zone_name() != "UTC"
 }
 
-/// The keys that should be there, and what they are when nobody attempted them.
-fn expected(wanted: &Expected<'_>, known: &BTreeMap<String, PartitionStatus>) -> Result<Vec<(String, State)>> {
-    let Expected { task, survey, now, watermark } = wanted;
-    match &task.partitions {
-        PartitionScheme::Dates(calendar) => {
-            let ends = match &survey.range {
-                Some(ends) => Some(ends.clone()),
-                None => known_ends(calendar, survey, known),
-            };
-            let Some((first, last)) = ends else { return Ok(Vec::new()) };
-            let state = |interval: &Interval| match watermark {
-                Some(watermark) if watermark.covers(interval) => State::Compacted,
-                _ if calendar.is_open(interval, *now) => State::Open,
-                _ => State::Missing,
-            };
-            Ok(calendar.range(&first, &last)?.map(|interval| (interval.key.clone(), state(&interval))).collect())
+/// The first and the last interval that should be there.
+fn ends(
+    calendar: &Calendar,
+    wanted: &Expected<'_>,
+    known: Option<(Interval, Interval)>,
+) -> Option<(Interval, Interval)> {
+    let later = |one: Interval, other: Interval| if one.start < other.start { other } else { one };
+    match (wanted.survey.from.clone(), wanted.survey.to.clone()) {
+        (Some(from), Some(to)) => Some((from, to)),
+        (None, None) => known,
+        (Some(from), None) => {
+            let known = known.map(|(_, last)| last);
+            let last = known.into_iter().chain(last_over(calendar, wanted.now)).fold(from.clone(), later);
+            Some((from, last))
         }
-        PartitionScheme::Values(values) => Ok(values.iter().map(|value| (value.clone(), State::Missing)).collect()),
-        _ => Ok(Vec::new()),
+        (None, Some(to)) => Some((known.map_or_else(|| to.clone(), |(first, _)| first), to)),
     }
 }
 
-/// The first interval that was attempted, and the last: that, or the last that is closed.
-fn known_ends(
-    calendar: &Calendar,
-    survey: &Survey,
-    known: &BTreeMap<String, PartitionStatus>,
-) -> Option<(Interval, Interval)> {
+/// The first interval of which something is known, and the last.
+fn known_ends(calendar: &Calendar, known: &BTreeMap<String, PartitionStatus>) -> Option<(Interval, Interval)> {
     let interval = |key: &String| calendar.interval_of_key(key).ok();
-    let first = known.keys().find_map(interval)?;
-    let last = known.keys().rev().find_map(interval)?;
-    let closed = survey
-        .until
-        .and_then(|now| calendar.containing(now).and_then(|current| calendar.previous(&current)).ok())
-        .filter(|closed| closed.start > last.start);
-    Some((first, closed.unwrap_or(last)))
+    if has_offsets(calendar) {
+        let all = || known.keys().filter_map(interval);
+        return all().min_by_key(|one| one.start).zip(all().max_by_key(|one| one.start));
+    }
+    known.keys().find_map(interval).zip(known.keys().rev().find_map(interval))
+}
+
+/// The last interval that is over.
+fn last_over(calendar: &Calendar, now: Timestamp) -> Option<Interval> {
+    calendar.containing(now).and_then(|current| calendar.previous(&current)).ok()
+}
+
+/// What an interval is that nobody attempted.
+fn state_of_absent(wanted: &Expected<'_>, calendar: &Calendar, interval: &Interval) -> State {
+    match wanted.watermark {
+        Some(watermark) if watermark.covers(interval) => State::Compacted,
+        _ if calendar.is_open(interval, wanted.now) => State::Open,
+        _ => State::Missing,
+    }
 }
 
 fn never(task: &Task, partition: String, state: State) -> PartitionStatus {
