@@ -3,6 +3,7 @@
 //! The dates are run by worker processes ([`worker`]), one for each job; this process hands them out ([`pool`],
 //! [`queue`]), counts ([`tally`]) and shows how far it is ([`progress`]).
 
+mod dry_run;
 mod pool;
 mod progress;
 mod queue;
@@ -13,16 +14,11 @@ pub(crate) use worker::worker;
 
 use crate::args::{BackfillArgs, EachArgs, OrderArg};
 use crate::context::Context;
-use crate::look::state::word;
 use crate::output::{self, Loudness, shell_line};
 use progress::Progress;
 use queue::Queue;
-use refrain::core::{Calendar, Interval, Partition, PartitionScheme};
-use refrain::report::exit_code;
-use refrain::survey::{State, Survey};
-use refrain::why::{Why, Would};
+use refrain::core::{Calendar, Interval, PartitionScheme};
 use refrain::{Boundary, Error, Result, Task};
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Runs every date; returns the exit code of the first that failed.
@@ -43,7 +39,7 @@ pub(crate) fn backfill(context: &Context, args: &BackfillArgs) -> Result<u8> {
         OrderArg::Desc => intervals.reverse(),
     }
     if args.dry_run {
-        return dry_run(&boundary, &task, args, intervals);
+        return dry_run::dry_run(&boundary, &task, args, intervals);
     }
     let jobs = if in_order { 1 } else { usize::from(args.jobs).min(intervals.len()) };
     let progress = Progress::new(intervals.len(), context.loudness);
@@ -138,7 +134,7 @@ pub(crate) fn ends(
 ) -> Result<(Option<Interval>, Option<Interval>)> {
     let calendar = calendar(task)?;
     let end = |flag: &str, text: Option<&str>| {
-        text.map(|text| calendar.canonical(text, Some(context.now())))
+        text.map(|text| calendar.given(flag, text, Some(context.now())))
             .transpose()
             .map_err(|error| error.within(format!("`{flag}`")))
     };
@@ -169,46 +165,4 @@ fn refuse_open(context: &Context, task: &Task, args: &BackfillArgs, intervals: &
     } else {
         "`--include-open` runs it all the same".to_owned()
     }))
-}
-
-fn dry_run(boundary: &Boundary, task: &Task, args: &BackfillArgs, intervals: Vec<Interval>) -> Result<u8> {
-    let first = intervals.iter().min_by_key(|interval| interval.start).cloned();
-    let last = intervals.iter().max_by_key(|interval| interval.start).cloned();
-    let surveyed = boundary.survey(&task.name, &Survey { from: first, to: last, closely: None })?;
-    let states: BTreeMap<String, State> =
-        surveyed.partitions.into_iter().map(|status| (status.partition, status.state)).collect();
-    for interval in intervals {
-        let state = states.get(&interval.key).copied().unwrap_or(State::Missing);
-        let why = boundary.why(task, &Partition::of(interval))?;
-        let would = match would(&why, args) {
-            Would::Run => "run",
-            Would::Nothing => "nothing",
-            Would::Wait => "held",
-            Would::Recover => "recover",
-            Would::Refuse => "refuse",
-        };
-        let state = match (why.would, state) {
-            (Would::Wait, _) => "held",
-            (_, State::Published) if why.changed => "changed",
-            (_, state) => word(state),
-        };
-        if !output::data(&format!("{}\t{would}\t{state}: {}", why.partition, why.because.join("; "))) {
-            break;
-        }
-    }
-    Ok(exit_code::PUBLISHED)
-}
-
-/// What a run with these flags would do.
-fn would(why: &Why, args: &BackfillArgs) -> Would {
-    let asked = args.each.repeat.rerun || (args.each.repeat.if_changed && why.changed);
-    let helps = |flag: &str| why.next.as_ref().is_some_and(|next| next.contains(flag));
-    match why.would {
-        Would::Nothing if asked => Would::Run,
-        Would::Refuse if why.changed && asked => Would::Run,
-        Would::Refuse if args.each.repeat.rerun && helps("--rerun") || args.each.adopt && helps("--adopt") => {
-            Would::Run
-        }
-        would => would,
-    }
 }

@@ -83,13 +83,13 @@ fn tell(verdict: &Verdict, context: &Context, args: &CheckArgs) {
     }
     if let Some(failure) = &verdict.failure {
         output::say(&format!("\nthe task fails in the scratch copy: {}", failure.what));
+        if !failure.hint.is_empty() {
+            output::say(&format!("hint: {}", failure.hint));
+        }
         for (name, text) in [("stdout", &failure.stdout), ("stderr", &failure.stderr)] {
             if !text.trim().is_empty() {
                 output::say(&format!("its {name}:\n{}", indented(text.trim_end())));
             }
-        if !failure.hint.is_empty() {
-            output::say(&format!("hint: {}", failure.hint));
-        }
         }
     }
     if !verdict.findings.is_empty() || verdict.failure.is_some() {

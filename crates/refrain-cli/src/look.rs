@@ -4,7 +4,7 @@ pub(crate) mod config;
 mod grid;
 pub(crate) mod log;
 mod printed;
-mod screen;
+pub(crate) mod screen;
 pub(crate) mod show;
 pub(crate) mod state;
 pub(crate) mod status;
@@ -125,7 +125,7 @@ pub(crate) fn stores(args: &JsonArgs) -> Result<()> {
 }
 
 /// A table without borders, as wide as its content.
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header.to_vec());
@@ -133,8 +133,16 @@ fn table(header: &[&str]) -> Table {
 }
 
 fn print(table: &Table) {
+    print_within(table, usize::MAX);
+}
+
+/// Prints a table whose lines end where the screen does.
+pub(crate) fn print_within(table: &Table, width: usize) {
     for line in table.lines() {
-        if !output::data(line.trim_end()) {
+        let line = line.trim_end();
+        let fits = line.chars().count() <= width;
+        let cut = || line.chars().take(width.saturating_sub(1)).chain(['…']).collect();
+        if !output::data(&if fits { line.to_owned() } else { cut() }) {
             return;
         }
     }

@@ -217,6 +217,7 @@ pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication)
             Condition::Missing | Condition::Absent => ("is gone".to_owned(), false),
             Condition::Foreign(what) => (format!("is not what was published: {what}"), true),
         };
+        let kept = if kept { "; what stands there now is kept as a version" } else { "" };
         let message = format!(
             "the ledger is ahead of the sink: `{}` was published to {}, which {what}",
             plan.key,
@@ -237,4 +238,3 @@ pub(crate) fn partition_flag(plan: &Plan) -> String {
         (None, key) => format!(" --partition {key}"),
     }
 }
-        let kept = if kept { "; what stands there now is kept as a version" } else { "" };
