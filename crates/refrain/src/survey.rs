@@ -137,7 +137,7 @@ impl Boundary {
             let watermark = self.store.watermark(&task.name)?;
             if let (Some(watermark), None, Some(calendar)) = (&watermark, &survey.from, calendar) {
                 let folded = Folded { task, calendar, watermark, to: survey.to.as_ref() };
-                partitions.extend(self.folded_partitions(&folded, &partitions)?);
+                partitions.extend(self.folded_partitions(&folded, &partitions));
             }
             let expected = Expected { task, survey, now: self.now(), watermark: watermark.as_ref() };
             surveyed.since = add_expected(&expected, &mut partitions)?;
@@ -211,6 +211,9 @@ impl Boundary {
         } else if let Some(change) = declared.and_then(|task| self.changed_definition(task, &publication, &key)) {
             status.state = State::Stale;
             status.note = Some(change);
+        } else if let Some(error) = declared.and_then(|task| self.home.config.task(task.name.as_str()).err()) {
+            // It cannot be run as it is declared, which is nothing against what it published.
+            status.note = Some(error.message);
         }
         Ok(())
     }

@@ -182,7 +182,7 @@ impl Grid {
             _ => None,
         });
         let (first, last) = known.next()?;
-        Some((&first.first, &known.last().unwrap_or((first, last)).1.last))
+        Some((&first.first, &known.next_back().unwrap_or((first, last)).1.last))
     }
 
     /// The calendar, line by line.

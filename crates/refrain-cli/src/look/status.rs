@@ -206,7 +206,7 @@ fn print_within(mut table: Table, mut rows: Vec<Vec<String>>, screen: Screen) {
     const BLANKS: usize = 2;
     let others = table.header().map_or(0, |header| header.cell_iter().count()).max(rows.first().map_or(0, Vec::len));
     let width_of = |column: usize| {
-        let heading = table.header().and_then(|header| header.cell_iter().nth(column).map(|cell| cell.content()));
+        let heading = table.header().and_then(|header| header.cell_iter().nth(column).map(comfy_table::Cell::content));
         rows.iter().filter_map(|row| row.get(column)).chain(&heading).map(|text| text.chars().count()).max()
     };
     let others: usize = (0..others.saturating_sub(1)).map(|column| width_of(column).unwrap_or(0) + BLANKS).sum();

@@ -47,14 +47,10 @@ impl Boundary {
 
     /// The dates at or below the watermark that the store does not know and a head shows, found from the newest downwards
     /// until there are as many as were folded.
-    pub(super) fn folded_partitions(
-        &self,
-        folded: &Folded<'_>,
-        known: &[PartitionStatus],
-    ) -> Result<Vec<PartitionStatus>> {
+    pub(super) fn folded_partitions(&self, folded: &Folded<'_>, known: &[PartitionStatus]) -> Vec<PartitionStatus> {
         let Folded { task, calendar, watermark, to } = folded;
         let known: BTreeSet<&str> = known.iter().map(|status| status.partition.as_str()).collect();
-        let Ok(mut interval) = calendar.interval_of_key(&watermark.through) else { return Ok(Vec::new()) };
+        let Ok(mut interval) = calendar.interval_of_key(&watermark.through) else { return Vec::new() };
         if let Some(to) = to.filter(|to| to.start < interval.start) {
             interval = to.clone();
         }
@@ -72,7 +68,7 @@ impl Boundary {
             let Ok(previous) = calendar.previous(&interval) else { break };
             interval = previous;
         }
-        Ok(found)
+        found
     }
 
     /// What a head shows of a date; one that cannot be read shows nothing here.
