@@ -15,6 +15,9 @@ use refrain_core::{
     Result, RunRecord, Want, Window, differences,
 };
 
+/// Stands for the version of an input that is not there.
+const MISSING: &str = "missing";
+
 /// What the look found.
 pub(crate) enum Peek {
     /// Nothing to do, or nothing may be done.
@@ -48,7 +51,8 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
         return Err(compact::refuse(plan, &watermark)); // 12.3
     }
     let Some(publication) = published.filter(|_| shown == current && known == shown) else {
-        return Ok(continue_or_reopen(plan, state.as_ref().and_then(|state| state.run.as_ref()), shown));
+        let run = state.as_ref().and_then(|state| state.run.as_ref());
+        return continue_or_reopen(boundary, plan, options, run.filter(|run| run.generation > shown));
     };
     let changes = changes(boundary, plan, &publication)?;
     if let Some(output) = plan.outputs.iter().find(|output| !publication.run.slots().any(|slot| *slot == output.slot))
@@ -90,17 +94,47 @@ fn rerun(from: Generation) -> Want {
     Want::Rerun { from }
 }
 
-/// A run that was never published goes on, unless the task publishes elsewhere now: the slots of a run are
-/// pinned, so that needs the next one.
-fn continue_or_reopen(plan: &Plan, run: Option<&RunRecord>, shown: Generation) -> Peek {
-    if let Some(run) = run
-        && run.generation > shown
-        && run.outputs != plan.slots()
-    {
-        let line = format!("the outputs changed since generation {} was begun: opening the next one", run.generation);
-        return Peek::Go { want: rerun(run.generation), notes: vec![line] };
+/// A run that was never published goes on, with what it pinned; the slots of a run are pinned, too, so that a task which
+/// publishes elsewhere now needs the next one. So does a call that is to bring right what changed (`--if-changed`): what
+/// it published from pins that do not stand would need the same call again.
+fn continue_or_reopen(boundary: &Boundary, plan: &Plan, options: &Options, run: Option<&RunRecord>) -> Result<Peek> {
+    let go_on = Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
+    let Some(run) = run else { return go_on };
+    let what = if run.outputs != plan.slots() {
+        "the outputs".to_owned()
+    } else if options.repeat == Repeat::IfChanged && run.restores.is_none() {
+        match moved_input(boundary, plan, run)? {
+            Some(input) => format!("input `{input}`"),
+            None => return go_on,
+        }
+    } else {
+        return go_on;
+    };
+    let line = format!("{what} changed since version {} was begun: opening the next one", run.generation);
+    Ok(Peek::Go { want: rerun(run.generation), notes: vec![line] })
+}
+
+/// The first input of which the run has pinned something else than a run that is opened now would read, or something that
+/// is stale itself. A path where nothing is any more does not count: only the run's own copy can be read.
+fn moved_input(boundary: &Boundary, plan: &Plan, run: &RunRecord) -> Result<Option<String>> {
+    let mut lineages = Lineages::new(boundary);
+    for input in plan.inputs.iter().filter(|input| !plan.reads_replaced(&input.name)) {
+        let now = version_now(boundary, plan, &input.source)?;
+        let Some(pin) = run.inputs.iter().find(|pin| pin.name == input.name) else {
+            return Ok(Some(input.name.clone()));
+        };
+        let is_kept = now == MISSING && matches!(input.source, PlannedSource::Path { .. }) && pin.lineage.is_none();
+        if pin.version != now && !is_kept {
+            return Ok(Some(input.name.clone()));
+        }
+        for read in pin.lineage.iter().flat_map(|lineage| &lineage.publications) {
+            if !lineages.stale_now(read)?.is_empty() {
+                return Ok(Some(input.name.clone()));
+            }
+        }
     }
-    Peek::Go { want: Want::Continue, notes: Vec::new() }
+    let is_declared = |name: &str| plan.inputs.iter().any(|input| input.name == name);
+    Ok(run.inputs.iter().find(|pin| !is_declared(&pin.name)).map(|pin| pin.name.clone()))
 }
 
 /// What the anchor shows for this key.
@@ -152,17 +186,20 @@ pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publicatio
 pub(crate) fn made_from_now(boundary: &Boundary, plan: &Plan) -> Result<Fingerprint> {
     let mut versions = Vec::new();
     for input in &plan.inputs {
-        let version = match &input.source {
-            PlannedSource::Path { location, .. } => match refrain_core::Input::version(&boundary.inputs, location) {
-                Ok(version) => version,
-                Err(error) if error.kind == refrain_core::ErrorKind::Invalid => "missing".to_owned(),
-                Err(error) => return Err(error),
-            },
-            PlannedSource::Publication(reference) => boundary.readable(plan, reference)?.version(),
-        };
-        versions.push((input.name.as_str(), version));
+        versions.push((input.name.as_str(), version_now(boundary, plan, &input.source)?));
     }
     plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))
+}
+
+/// The version that a run would pin now.
+fn version_now(boundary: &Boundary, plan: &Plan, source: &PlannedSource) -> Result<String> {
+    match source {
+        PlannedSource::Path { location, .. } => match refrain_core::Input::version(&boundary.inputs, location) {
+            Err(error) if error.kind == refrain_core::ErrorKind::Invalid => Ok(MISSING.to_owned()),
+            version => version,
+        },
+        PlannedSource::Publication(reference) => Ok(boundary.readable(plan, reference)?.version()),
+    }
 }
 
 /// One line that names what changed.

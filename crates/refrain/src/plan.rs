@@ -98,7 +98,7 @@ impl Plan {
     }
 
     /// Whether the input is what the run itself replaces.
-    fn reads_replaced(&self, name: &str) -> bool {
+    pub(crate) fn reads_replaced(&self, name: &str) -> bool {
         let replaced = |source: &PlannedSource| match source {
             PlannedSource::Path { .. } => false,
             PlannedSource::Publication(reference) => reference.which == Which::Replaced,

@@ -159,3 +159,36 @@ fn an_input_is_replaced_for_one_call_on_purpose() {
     run(&home, &["sum", "--date", "2013-01-02", "--in", "prior=seed"], "").published();
     assert_eq!(home.read("sum/2013-01-02.txt"), "seed\none\n");
 }
+
+/// A date whose run failed once, with what it had pinned replaced since.
+fn begun_and_left(home: &refrain_testkit::program::Home, day: &str, replaced: &str) {
+    run(home, &["sum", "--date", day, "--rerun"], "exit 9").nothing(9, "task_failed");
+    publish_raw(home, replaced, "new\n");
+}
+
+#[test]
+fn date_11_one_backfill_heals_a_chain_of_which_a_date_was_begun_and_left() {
+    for (begun, replaced) in [("2013-01-03", "2013-01-02"), ("2013-01-04", "2013-01-04"), ("2013-01-03", "2013-01-01")]
+    {
+        let home = two();
+        done(&home, 4);
+        begun_and_left(&home, begun, replaced);
+        backfill(&home, "sum", 4, &["--if-changed"]).success().says("changed since version 2 was begun");
+        assert_eq!(in_state(&home, "sum", "stale"), Vec::<String>::new(), "{begun} {replaced}");
+        let lines = home.read("sum/2013-01-04.txt");
+        assert_eq!(lines.matches("new").count(), 1, "{begun} {replaced}: {lines}");
+    }
+}
+
+#[test]
+fn ledg_10_without_if_changed_a_date_that_was_begun_is_finished_from_what_it_pinned() {
+    let home = two();
+    done(&home, 4);
+    begun_and_left(&home, "2013-01-04", "2013-01-04");
+    run(&home, &["sum", "--date", "2013-01-04"], "").published().says("version 2 stands now");
+    assert_eq!(home.read("sum/2013-01-04.txt"), "one\n".repeat(4));
+    // A pinned version that still stands is no reason for another run.
+    run(&home, &["sum", "--date", "2013-01-02", "--rerun"], "exit 9").nothing(9, "task_failed");
+    let call = run(&home, &["sum", "--date", "2013-01-02", "--if-changed"], "").published();
+    assert_eq!(call.report["generation"], 2, "the run that was begun goes on");
+}
