@@ -24,6 +24,21 @@ impl Changes {
         compare(before, after, |one, other| same_content(one, other) && !written(one, other))
     }
 
+    /// Of a copy that nobody but this program may touch: whatever was done to it differs, even if it was undone and its
+    /// times were set back, since nobody can set a ctime.
+    pub(crate) fn while_held(before: &Listing, after: &Listing) -> Self {
+        let Self(mut changes) = compare(before, after, |one, other| same_content(one, other) && !touched(one, other));
+        for (path, how) in &mut changes {
+            let node = |listing: &Listing| listing.entries.iter().find(|entry| entry.path == *path).cloned();
+            if let (Some(one), Some(other)) = (node(before), node(after))
+                && same_content(&one.node, &other.node)
+            {
+                *how = "was touched, and has the same content now";
+            }
+        }
+        Self(changes)
+    }
+
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_empty()
     }
@@ -87,6 +102,10 @@ fn same_content(one: &Node, other: &Node) -> bool {
 fn written(one: &Node, other: &Node) -> bool {
     let (Node::File { stat: one, .. }, Node::File { stat: other, .. }) = (one, other) else { return false };
     (one.device, one.inode) == (other.device, other.inode) && one.written_ns != other.written_ns
+}
+
+fn touched(one: &Node, other: &Node) -> bool {
+    matches!((one, other), (Node::File { stat: one, .. }, Node::File { stat: other, .. }) if one != other)
 }
 
 #[cfg(test)]

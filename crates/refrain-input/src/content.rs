@@ -9,7 +9,7 @@ use rustix::fs::ioctl_ficlone;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -30,15 +30,15 @@ pub(crate) enum Share {
     Must,
 }
 
-/// The digest of a file that was listed with this stat.
+/// So often a file is read that is touched meanwhile without being written to.
+const LOOKS: u32 = 10;
+
+/// The digest of a file that was listed with this stat, and its stat now: of one that was touched, it says so.
 ///
 /// # Errors
-/// `unavailable` when it is not the file that was listed, or changes meanwhile; `internal` when it cannot be read.
-pub(crate) fn digest_file(path: &Path, listed: &Stat) -> Result<Hash> {
-    let mut file = open_listed(path, listed)?;
-    let digest = feed(&mut file, None).map_err(|error| unreadable(path, error))?;
-    still_listed(&file, path, listed)?;
-    Ok(digest)
+/// `unavailable` when it is not the file that was listed, or is written to meanwhile; `internal` when it cannot be read.
+pub(crate) fn digest_file(path: &Path, listed: &Stat) -> Result<(Hash, Stat)> {
+    read_whole(path, listed, |file, _| feed(file, None).map_err(|error| unreadable(path, error)))
 }
 
 /// Copies a file that was listed with this stat to a name that must be free, read-only. Returns the digest of what was
@@ -54,23 +54,46 @@ pub(crate) fn copy_file(
     share: Share,
 ) -> Result<(Hash, Stat)> {
     let failed = |error: io::Error| cannot_copy(from, error);
-    let mut file = open_listed(from, listed)?;
     let mut copy = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(to).map_err(failed)?;
-    let shared = match share {
-        Share::Never => false,
-        Share::Try => ioctl_ficlone(&copy, &file).is_ok(),
-        Share::Must => ioctl_ficlone(&copy, &file).map(|()| true).map_err(|error| cannot_share(from, error))?,
-    };
-    let digest = match known {
-        Some(known) if shared => known,
-        None if shared => feed(&mut copy, None).map_err(failed)?,
-        _ => feed(&mut file, Some(&mut copy)).map_err(failed)?,
-    };
-    still_listed(&file, from, listed)?;
+    let (digest, _) = read_whole(from, listed, |file, now| {
+        copy.set_len(0).and_then(|()| copy.rewind()).map_err(failed)?;
+        let shared = match share {
+            Share::Never => false,
+            Share::Try => ioctl_ficlone(&copy, &*file).is_ok(),
+            Share::Must => ioctl_ficlone(&copy, &*file).map(|()| true).map_err(|error| cannot_share(from, error))?,
+        };
+        match known.filter(|_| now == listed) {
+            Some(known) if shared => Ok(known),
+            _ if shared => feed(&mut copy, None).map_err(failed),
+            _ => feed(file, Some(&mut copy)).map_err(failed),
+        }
+    })?;
     let mode = if listed.executable { 0o555 } else { 0o444 };
     copy.set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
     let stat = Stat::of(&copy.metadata().map_err(failed)?);
     Ok((digest, stat))
+}
+
+/// Reads a file that was listed with this stat until it stays as it is meanwhile. A second name that it is given or loses
+/// (another task's `pin = "link"`, a backup) changes its ctime alone: then it is read again, and counts as well once two
+/// readings one after the other gave the same.
+fn read_whole(
+    path: &Path,
+    listed: &Stat,
+    mut read: impl FnMut(&mut File, &Stat) -> Result<Hash>,
+) -> Result<(Hash, Stat)> {
+    let mut former = None;
+    for _ in 0..LOOKS {
+        let mut file = open_listed(path)?;
+        let before = still_listed(&file, path, listed)?;
+        let digest = read(&mut file, &before)?;
+        let after = still_listed(&file, path, listed)?;
+        if after == before || former == Some(digest) {
+            return Ok((digest, after));
+        }
+        former = Some(digest);
+    }
+    Err(changing(path))
 }
 
 /// What a failed copy is called; a full disk has a way out.
@@ -95,24 +118,24 @@ fn cannot_share(path: &Path, error: Errno) -> Error {
     .hint("use `pin = \"auto\"`, which copies where blocks cannot be shared, or `pin = \"verify\"`")
 }
 
-fn open_listed(path: &Path, listed: &Stat) -> Result<File> {
-    let file = match open_file(path) {
-        Ok(file) => file,
+fn open_listed(path: &Path) -> Result<File> {
+    match open_file(path) {
+        Ok(file) => Ok(file),
         // It became a link, or went.
         Err(error)
             if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
         {
-            return Err(changing(path));
+            Err(changing(path))
         }
-        Err(error) => return Err(unreadable(path, error)),
-    };
-    still_listed(&file, path, listed)?;
-    Ok(file)
+        Err(error) => Err(unreadable(path, error)),
+    }
 }
 
-fn still_listed(file: &File, path: &Path, listed: &Stat) -> Result<()> {
+/// The stat now, if it is still the file that was listed and was not written to.
+fn still_listed(file: &File, path: &Path, listed: &Stat) -> Result<Stat> {
     let found = file.metadata().map_err(|error| unreadable(path, error))?;
-    if found.is_file() && Stat::of(&found) == *listed { Ok(()) } else { Err(changing(path)) }
+    let now = Stat::of(&found);
+    if found.is_file() && now.is_unwritten_since(listed) { Ok(now) } else { Err(changing(path)) }
 }
 
 fn feed(file: &mut File, mut copy: Option<&mut File>) -> io::Result<Hash> {

@@ -13,6 +13,7 @@ mod changes;
 mod content;
 mod cores;
 mod digest;
+mod held;
 mod listing;
 mod local;
 mod location;
@@ -27,6 +28,7 @@ mod stat;
 mod views;
 
 pub use digest::{Digest, digest_path, stat_digest};
+pub use held::Held;
 pub use local::{LocalInput, PINS, owner_of};
 pub use location::escape;
 pub use reach::meets;

@@ -144,16 +144,16 @@ impl Listing {
         Some(format!("blake3:{}", hasher.finalize().to_hex()))
     }
 
-    /// Whether it lists the same files with the same stats, whatever is known of their contents.
-    pub(crate) fn is_unchanged_from(&self, other: &Self) -> bool {
+    /// Whether it lists the same files, none of which was written to, whatever is known of their contents.
+    pub(crate) fn is_unwritten_since(&self, before: &Self) -> bool {
         let same = |(one, other): (&Entry, &Entry)| {
             one.path == other.path
                 && match (&one.node, &other.node) {
-                    (Node::File { stat: one, .. }, Node::File { stat: other, .. }) => one == other,
+                    (Node::File { stat: one, .. }, Node::File { stat: other, .. }) => one.is_unwritten_since(other),
                     (one, other) => one == other,
                 }
         };
-        self.entries.len() == other.entries.len() && self.entries.iter().zip(&other.entries).all(same)
+        self.entries.len() == before.entries.len() && self.entries.iter().zip(&before.entries).all(same)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::place;
 use crate::reach::meets;
 use crate::record;
 use crate::seen::{Seen, wait_until_settled};
+use crate::stat::Stat;
 use crate::views::{self, HOLD, View, Views};
 use refrain_core::{
     AttemptId, CrashPoint, CrashProbe, Error, ErrorKind, Input, PinMode, PinRequest, PinnedInput, Result,
@@ -19,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The directory of what attempts pinned, in the state directory: one directory per attempt that pinned something.
 pub const PINS: &str = "pins";
+/// The directory of what was published and replaced, in the state directory; the sink's.
+const VERSIONS: &str = "versions";
 /// The list of an input that is only verified, within the directory of one input.
 const LIST: &str = "list";
 
@@ -45,6 +48,8 @@ pub struct LocalInput {
 
 struct Look {
     listing: Listing,
+    /// Of a copy: its directories.
+    directories: Option<Vec<(PathBuf, Stat)>>,
     /// Nothing ran since.
     fresh: bool,
 }
@@ -74,24 +79,14 @@ impl LocalInput {
 
     /// Lists a location. If something was written to in the last moment, waits that moment and looks again: from then on
     /// a change shows.
-    fn take(&self, location: &Location) -> Result<Listing> {
-        if let Location::Path(path) = location
-            && fs::canonicalize(path).is_ok_and(|path| self.state.starts_with(path))
-        {
-            return Err(Error::invalid(format!(
-                "the input `{}` holds the home's own state `{}`",
-                path.display(),
-                self.state.display()
-            ))
-            .hint("name the directories with the data, or a pattern of files"));
-        }
+    fn take(location: &Location) -> Result<Listing> {
         let listing = Listing::take(location)?;
         if wait_until_settled(listing.files().map(|(_, stat, _)| stat)) { Listing::take(location) } else { Ok(listing) }
     }
 
     /// What is at a location now, with all contents known.
     fn read(&self, location: &Location) -> Result<Listing> {
-        let mut listing = self.take(location)?;
+        let mut listing = Self::take(location)?;
         let mut seen = Seen::of(&self.state, root_of(&listing));
         seen.recall(&mut listing);
         seen.complete(&mut listing)?;
@@ -99,8 +94,53 @@ impl LocalInput {
         Ok(listing)
     }
 
+    /// Before it is listed: it would be read while it changes.
+    fn refuse_holder_of_state(&self, location: &Location) -> Result<()> {
+        let Location::Path(path) = location else { return Ok(()) };
+        let state = self.canonical_state();
+        if fs::canonicalize(path).is_ok_and(|path| state.starts_with(path)) {
+            Err(self.own_state(path))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Nothing that an input consists of may lie in the state directory, or hold it; what was published there may be read:
+    /// a kept version, or a directory to which its place is a link.
+    fn refuse_state(&self, location: &Location, listing: &Listing) -> Result<()> {
+        let state = self.canonical_state();
+        let is_path = matches!(location, Location::Path(_));
+        let within = |place: &Path| {
+            let is_own = place.starts_with(&state) && !place.starts_with(state.join(VERSIONS));
+            is_own || is_path && state.starts_with(place)
+        };
+        let mut places: BTreeSet<PathBuf> = listing.followed.iter().cloned().collect();
+        places.extend(fs::canonicalize(&listing.root));
+        if !is_path {
+            // Only what a pattern matched is read of its directories, to which links may have led.
+            let files: Vec<_> = listing.files().map(|(entry, ..)| listing.place(entry)).collect();
+            let parents: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+            places.extend(parents.into_iter().filter_map(|parent| fs::canonicalize(parent).ok()));
+        }
+        places.iter().find(|place| within(place)).map_or(Ok(()), |place| Err(self.own_state(place)))
+    }
+
+    fn canonical_state(&self) -> PathBuf {
+        fs::canonicalize(&self.state).unwrap_or_else(|_| self.state.clone())
+    }
+
+    fn own_state(&self, path: &Path) -> Error {
+        Error::invalid(format!(
+            "the input `{}` holds, or is part of, the home's own state `{}`",
+            path.display(),
+            self.state.display()
+        ))
+        .hint("name the directories with the data, or a pattern of files")
+    }
+
     fn remember(&self, pin: &PinnedInput, listing: Listing, fresh: bool) {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner).insert(key_of(pin), Look { listing, fresh });
+        let look = Look { directories: views::directories_of_copy(&listing), listing, fresh };
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner).insert(key_of(pin), look);
     }
 
     /// Whether this process has just looked.
@@ -171,17 +211,24 @@ impl LocalInput {
 
 impl Input for LocalInput {
     fn version(&self, location: &str) -> Result<String> {
-        let listing = self.read(&Location::parse(location)?)?;
+        let location = Location::parse(location)?;
+        self.refuse_holder_of_state(&location)?;
+        let listing = self.read(&location)?;
+        self.refuse_state(&location, &listing)?;
         listing.version().ok_or_else(|| changing(&listing.root))
     }
 
     fn pin(&self, request: &PinRequest) -> Result<PinnedInput> {
         let location = Location::parse(&request.location)?;
-        let refuse_outputs = |listing: &Listing| refuse_outputs(listing, &request.outputs);
+        self.refuse_holder_of_state(&location)?;
+        let suits = |listing: &Listing| {
+            self.refuse_state(&location, listing)?;
+            refuse_outputs(listing, &request.outputs)
+        };
         let holder = self.directory_of(request.owner).join(&request.name);
         let (listing, version, kept) = if request.mode == PinMode::Verify {
             let listing = self.read(&location)?;
-            refuse_outputs(&listing)?;
+            suits(&listing)?;
             let version = listing.version().ok_or_else(|| changing(&listing.root))?;
             place::make_private(&holder)
                 .map_err(|error| Error::io(format!("cannot make `{}`", holder.display()), error))?;
@@ -190,7 +237,7 @@ impl Input for LocalInput {
             self.probe.reach(CrashPoint::AfterKeep);
             (listing, version, LIST)
         } else {
-            let (view, version) = self.view(&location, request.mode, &holder, &refuse_outputs)?;
+            let (view, version) = self.view(&location, request.mode, &holder, &suits)?;
             (view.listing, version, HOLD)
         };
         let kept = holder.join(kept);
@@ -226,31 +273,40 @@ impl Input for LocalInput {
         let is_view = kept.file_name() != Some(OsStr::new(LIST));
         let location =
             if is_view { Location::Path(look.listing.root.clone()) } else { Location::parse(&pin.location)? };
+        let is_copy = look.directories.is_some();
         let what = match self.read(&location) {
             Ok(now) => {
-                let changes = Changes::while_reading(&look.listing, &now);
-                if changes.is_none() {
-                    return Ok(());
+                let changes = if is_copy { Changes::while_held } else { Changes::while_reading }(&look.listing, &now);
+                let moved = look.directories.is_some_and(|before| Some(before) != views::directories_of_copy(&now));
+                match said(&changes, pin) {
+                    None if !moved => return Ok(()),
+                    None => Some("a directory was touched, and holds the same now".to_owned()),
+                    said => said,
                 }
-                said(&changes, pin)
             }
             Err(error) if is_change(&error) => Some(error.message),
             Err(error) => return Err(error),
         };
         let what = what.map(|what| format!(": {what}")).unwrap_or_default();
-        let error = if is_view {
-            let message = format!(
-                "what the command read as the input `{}` ({}) changed while it ran{what}",
-                pin.name, pin.location
-            );
-            Error::guard(message).hint(
+        let named = format!("the input `{}` ({})", pin.name, pin.location);
+        let (message, hint) = if is_copy {
+            (
+                format!("the copy that the command read as {named} was changed while it ran{what}"),
+                "commands may only read their inputs. All tasks that read the same content share the copy: this command \
+                 changed it, or another one that ran beside it. Repeat the command: its copy is made again if it must be",
+            )
+        } else if is_view {
+            (
+                format!("what the command read as {named} changed while it ran{what}"),
                 "the command may only read its inputs, and with `pin = \"link\"` nobody else may write to the originals",
             )
         } else {
-            Error::guard(format!("the input `{}` ({}) changed while the task ran{what}", pin.name, pin.location))
-                .hint("repeat the command with `--rerun`, or pin a copy of the input instead of verifying it")
+            (
+                format!("{named} changed while the task ran{what}"),
+                "repeat the command with `--rerun`, or pin a copy of the input instead of verifying it",
+            )
         };
-        Err(error)
+        Err(Error::guard(message).hint(hint))
     }
 
     fn release(&self, owner: AttemptId) -> Result<()> {
@@ -284,7 +340,7 @@ fn root_of(listing: &Listing) -> &Path {
 }
 
 /// An input that is not what it was, as opposed to one that cannot be looked at.
-fn is_change(error: &Error) -> bool {
+pub(crate) fn is_change(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unavailable)
 }
 

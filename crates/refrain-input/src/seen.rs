@@ -103,9 +103,9 @@ impl Seen {
         let digests = on_all_cores(&unknown, |(place, stat)| digest_file(place, stat))?;
         let mut digests = digests.into_iter();
         for (stat, digest) in listing.files_mut().filter(|(_, digest)| digest.is_none()) {
-            *digest = digests.next();
-            if let Some(digest) = digest {
-                self.learn(stat, *digest, moment);
+            if let Some((read, now)) = digests.next() {
+                (*stat, *digest) = (now, Some(read));
+                self.learn(stat, read, moment);
             }
         }
         Ok(())

@@ -29,4 +29,10 @@ impl Stat {
             executable: found.mode() & 0o100 != 0,
         }
     }
+
+    /// Whether it is the same file, and nothing says that it was written to: only its ctime may differ, which a second
+    /// name changes, too.
+    pub(crate) fn is_unwritten_since(&self, before: &Self) -> bool {
+        *self == Self { changed_ns: self.changed_ns, ..*before }
+    }
 }

@@ -80,6 +80,22 @@ pub(crate) fn name_of(listing: &Listing, base: &OsStr, way: Way) -> Option<Strin
     hasher.finalize().to_hex().get(..32).map(str::to_owned)
 }
 
+/// The directories of a view by copy, whose times tell that something in them was moved; nothing for another listing.
+pub(crate) fn directories_of_copy(listing: &Listing) -> Option<Vec<(PathBuf, Stat)>> {
+    let content = listing.root.parent().filter(|content| content.ends_with(CONTENT))?;
+    let view = content.parent().filter(|view| view.parent().is_some_and(|views| views.ends_with(VIEWS)))?;
+    let by_links = name_of(listing, listing.root.file_name()?, Way::Link)?;
+    if view.file_name()?.as_bytes().starts_with(by_links.as_bytes()) {
+        return None;
+    }
+    let below = listing.entries.iter().filter(|entry| entry.node == Node::Directory);
+    let below = below.map(|entry| listing.root.join(&entry.path));
+    let root = (!listing.is_file).then(|| listing.root.clone());
+    let all = std::iter::once(content.to_owned()).chain(root).chain(below);
+    // One that is gone is missing among them.
+    Some(all.filter_map(|path| fs::symlink_metadata(&path).ok().map(|found| (path, Stat::of(&found)))).collect())
+}
+
 impl Views {
     pub(crate) fn new(state: &Path) -> Self {
         Self { state: state.to_owned() }

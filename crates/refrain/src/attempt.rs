@@ -9,6 +9,7 @@ use refrain_core::{
     Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Publication,
     Result, RunRecord, Sealed, Staged, Staging, StagingId,
 };
+use refrain_input::Held;
 use std::path::PathBuf;
 
 /// One attempt, between its lease and its commit. Dropping it publishes nothing (FS-10): only
@@ -30,6 +31,8 @@ pub(crate) struct Work<'b> {
     pub(crate) outputs: Vec<OpenOutput>,
     /// Names and places of the pinned inputs.
     pub(crate) inputs: Vec<(String, String)>,
+    /// The copies of publications among them, by name, as they were before the command started.
+    held: Vec<(String, Held)>,
     /// What the output is made from: the code as it was before the command started.
     pub(crate) made_from: Option<Fingerprint>,
     /// The staging that was made, sealed or not.
@@ -123,6 +126,7 @@ impl<'b> Work<'b> {
             run,
             outputs: Vec::new(),
             inputs: Vec::new(),
+            held: Vec::new(),
             staged: Vec::new(),
             made_from: None,
             sender,
@@ -151,7 +155,11 @@ impl<'b> Work<'b> {
         self.made_from = Some(self.driver.plan.fingerprint(versions)?);
         for pin in &self.run.inputs {
             let place = match &pin.lineage {
-                Some(lineage) => boundary.open_publications(pin, lineage)?,
+                Some(lineage) => {
+                    let (place, held) = boundary.open_publications(pin, lineage)?;
+                    self.held.extend(held.map(|held| (pin.name.clone(), held)));
+                    place
+                }
                 None => boundary.inputs.open(pin)?,
             };
             self.inputs.push((pin.name.clone(), place));
@@ -232,6 +240,14 @@ impl<'b> Work<'b> {
         let watch = Stopwatch::start();
         for pin in self.run.inputs.iter().filter(|pin| pin.lineage.is_none()) {
             self.driver.boundary.inputs.verify(pin)?;
+        }
+        for (name, held) in &self.held {
+            if let Some(what) = held.changes()? {
+                return Err(Error::guard(format!(
+                    "the copy that the command read as the input `{name}` was changed while it ran: {what}"
+                ))
+                .hint("commands may only read their inputs; a retry reads what was pinned"));
+            }
         }
         let several = self.outputs.len() > 1;
         let mut data = Vec::new();

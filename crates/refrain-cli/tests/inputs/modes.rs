@@ -1,6 +1,6 @@
 //! The ways to hold an input still.
 
-use crate::call::{home, names, run};
+use crate::call::{finish, home, names, run, start};
 use crate::{MODES, declare};
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::Home;
@@ -133,4 +133,59 @@ fn an_unknown_way_to_pin_is_refused_with_the_nearest_known_one() {
     home.run(["run", "job"]).expect_code(125).says("verfy").says("did you mean \"verify\"?");
     declare(&home, "data/", "link", "");
     home.run(["config", "show"]).success();
+}
+
+#[test]
+fn a_task_that_changes_the_shared_copy_and_undoes_it_refuses_whoever_reads_it_beside() {
+    // In place, by another file, and by another directory.
+    let undone = [
+        r#"chmod u+w "$V/a"; cp -p "$V/a" aside; echo EV > "$V/a"; touch evil; wait_for read; cat aside > "$V/a"; touch -r aside "$V/a""#,
+        r#"chmod u+w "$V"; mv "$V/a" "$V/aside"; echo EV > "$V/a"; touch evil; wait_for read; mv "$V/aside" "$V/a""#,
+        r#"chmod u+w "$V/.." "$V"; mv "$V" "$V.aside"; mkdir "$V"; echo EV > "$V/a"; touch evil; wait_for read; rm -r "$V"; mv "$V.aside" "$V""#,
+    ];
+    for bad in undone {
+        let home = home();
+        home.write("data/a", "a1\n");
+        let wait =
+            "wait_for() { while [ ! -e $1 ] && [ -e refrain.toml ]; do sleep 0.01; done; }; V=\"$REFRAIN_IN_IN\"; ";
+        let good = r#"touch open; wait_for evil; cat "$V/a" > "$REFRAIN_OUT"; touch read; wait_for undone"#;
+        let task = |name: &str, script: &str| {
+            format!("[task.{name}]\ncommand = '''{wait}{script}'''\nin.in = \"data/\"\nout.out = \"{name}.txt\"\n")
+        };
+        let bad = format!(r#"wait_for open; {bad}; touch undone; echo bad > "$REFRAIN_OUT""#);
+        home.config(&(task("good", good) + &task("bad", &bad)));
+        let good = start(&home, &["good"], "");
+        let meddled = home.run(["run", "bad"]);
+        assert_eq!(meddled.code, Some(123), "{meddled}");
+        let good = finish(good).nothing(123, "refused");
+        good.says("the copy that the command read as the input `in`").says("or another one that ran beside it");
+        assert!(!home.exists("good.txt") && !home.exists("bad.txt"));
+    }
+}
+
+#[test]
+fn nothing_of_the_homes_own_state_is_an_input() {
+    let home = home();
+    home.write("data/a", "a1\n");
+    run(&home, &["first", "--out", "first.txt"], "echo x > \"$REFRAIN_OUT\"");
+    for (link, target) in [("db", ".refrain/state.db"), ("state", ".refrain"), ("data/up", "../.refrain")] {
+        std::os::unix::fs::symlink(target, home.join(link)).unwrap();
+    }
+    for path in [
+        ".refrain/state.db",
+        ".refrain",
+        ".",
+        "db",
+        "state/",
+        "data/",
+        ".refrain/*.db",
+        ".ref*/*.db",
+        "data/*/*.db",
+        "d*",
+    ] {
+        for pin in ["auto", "verify"] {
+            declare(&home, path, pin, "");
+            run(&home, &["job"], "").nothing(125, "error").says("the home's own state");
+        }
+    }
 }

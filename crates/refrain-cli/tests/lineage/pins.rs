@@ -194,8 +194,24 @@ fn what_was_changed_by_hand_is_not_read() {
 fn the_copy_is_read_only_and_apart_from_what_is_published() {
     let home = two();
     backfill(&home, "raw", 1, &[]).success();
-    let script = "stat -c %a \"$REFRAIN_IN_RAW\" > \"$REFRAIN_OUT\"; chmod u+w \"$REFRAIN_IN_RAW\"; echo x > \"$REFRAIN_IN_RAW\"";
+    let script = "stat -c %a \"$REFRAIN_IN_RAW\" > \"$REFRAIN_OUT\"";
     run(&home, &DAY, script).published();
     assert_eq!(home.read("sum/2013-01-01.txt"), "444\n");
+    let script =
+        "cat \"$REFRAIN_IN_RAW\" > \"$REFRAIN_OUT\"; chmod u+w \"$REFRAIN_IN_RAW\"; echo x > \"$REFRAIN_IN_RAW\"";
+    run(&home, &[&DAY[..], &["--rerun"]].concat(), script).nothing(123, "refused");
     assert_eq!(home.read("raw/2013-01-01.txt"), "one\n");
+}
+
+#[test]
+fn a_command_that_writes_to_its_copy_of_a_publication_publishes_nothing() {
+    let home = two();
+    backfill(&home, "raw", 1, &[]).success();
+    let meddle = r#"cat "$REFRAIN_IN_RAW" > "$REFRAIN_OUT"; chmod u+w "$REFRAIN_IN_RAW"; echo two > "$REFRAIN_IN_RAW""#;
+    let call = run(&home, &DAY, meddle).nothing(123, "refused");
+    call.says("the copy that the command read as the input `raw` was changed while it ran").says("`2013-01-01.txt`");
+    run(&home, &DAY, "").published();
+    assert_eq!(home.read("sum/2013-01-01.txt"), "one\n");
+    let look = r#"chmod u+w "$REFRAIN_IN_RAW"; cat "$REFRAIN_IN_RAW" > "$REFRAIN_OUT""#;
+    run(&home, &[&DAY[..], &["--rerun"]].concat(), look).published();
 }

@@ -50,7 +50,7 @@ impl LocalInput {
         };
         let subject = Subject { location, base: base_of(location), way, holder };
         place::make_private(holder).map_err(|error| Error::io(format!("cannot make `{}`", holder.display()), error))?;
-        let mut listing = self.take(location)?;
+        let mut listing = Self::take(location)?;
         suits(&listing)?;
         let mut seen = Seen::of(&self.state, root_of(&listing));
         seen.recall(&mut listing);
@@ -139,10 +139,11 @@ impl LocalInput {
         let before = Moment::now();
         let files = views::make(&mut listing, &subject.base, subject.way, made)?;
         self.probe.reach(CrashPoint::AfterKeep);
-        let now = Listing::take(subject.location)?;
-        if !now.is_unchanged_from(&listing) {
+        let mut now = Listing::take(subject.location)?;
+        if !now.is_unwritten_since(&listing) {
             return Err(moved(&listing, &now));
         }
+        compare_touched(&listing, &mut now)?;
         for (_, stat, digest) in listing.files() {
             if let Some(digest) = digest {
                 seen.learn(stat, digest, before);
@@ -165,13 +166,11 @@ impl LocalInput {
     ) -> Result<(Listing, Read)> {
         views::make(&mut listing, &subject.base, subject.way, made)?;
         self.probe.reach(CrashPoint::AfterKeep);
-        let mut now = self.take(subject.location)?;
-        for ((stat, digest), (was, known)) in now.files_mut().zip(listing.files_mut()) {
-            was.changed_ns = stat.changed_ns;
-            *digest = None;
-            *known = None;
+        let mut now = Self::take(subject.location)?;
+        for ((_, digest), (_, known)) in now.files_mut().zip(listing.files_mut()) {
+            (*digest, *known) = (None, None);
         }
-        if !now.is_unchanged_from(&listing) {
+        if !now.is_unwritten_since(&listing) {
             return Err(moved(&listing, &now));
         }
         let moment = Moment::now();
@@ -190,13 +189,26 @@ fn base_of(location: &Location) -> OsString {
     path.file_name().map_or_else(|| "input".into(), OsStr::to_owned)
 }
 
+/// Reads again what was touched since it was copied, though no time of writing says so: a file with such times may have
+/// been written to and dated back.
+fn compare_touched(copied: &Listing, now: &mut Listing) -> Result<()> {
+    for ((_, was, digest), (stat, known)) in copied.files().zip(now.files_mut()) {
+        *known = digest.filter(|_| stat.changed_ns == was.changed_ns);
+    }
+    Seen::nothing().complete(now)?;
+    let differs = copied.files().zip(now.files()).find(|((_, _, was), (_, _, is))| was != is);
+    differs.map_or(Ok(()), |((entry, ..), _)| Err(changing(&copied.place(entry))))
+}
+
 /// The first file that is not what was listed.
 fn moved(before: &Listing, after: &Listing) -> Error {
     let differs = |index: &usize| {
         let (one, other) = (before.entries.get(*index), after.entries.get(*index));
         match (one, other) {
             (Some(one), Some(other)) => match (&one.node, &other.node) {
-                (Node::File { stat: was, .. }, Node::File { stat: is, .. }) => one.path != other.path || was != is,
+                (Node::File { stat: was, .. }, Node::File { stat: is, .. }) => {
+                    one.path != other.path || !is.is_unwritten_since(was)
+                }
                 _ => one != other,
             },
             _ => true,

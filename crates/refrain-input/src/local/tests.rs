@@ -480,3 +480,49 @@ fn a_link_to_what_the_task_publishes_is_refused() {
         }
     }
 }
+
+#[test]
+fn second_names_that_files_are_given_meanwhile_are_no_change() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    for mode in [PinMode::Auto, PinMode::Copy, PinMode::Link, PinMode::Verify] {
+        let place = Place::new();
+        let files: Vec<_> = (0..40).map(|number| place.write(&format!("tree/{number}"), "content")).collect();
+        let second = place.at("second");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for file in &files {
+                        fs::hard_link(file, &second).unwrap();
+                        fs::remove_file(&second).unwrap();
+                    }
+                }
+            });
+            let pins: Vec<_> = (1..9).map(|owner| place.input.pin(&place.request("tree", mode, owner))).collect();
+            stop.store(true, Ordering::Relaxed);
+            for pin in pins {
+                drop(pin.unwrap());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_file_that_is_written_to_and_dated_back_while_it_is_copied_is_not_pinned() {
+    let root = tempfile::tempdir().unwrap();
+    let file = fs::canonicalize(root.path()).unwrap().join("data");
+    let act = {
+        let file = file.clone();
+        move || {
+            let times = fs::metadata(&file).unwrap().modified().unwrap();
+            fs::write(&file, "EVIL").unwrap();
+            fs::File::options().write(true).open(&file).unwrap().set_modified(times).unwrap();
+        }
+    };
+    fs::write(&file, "good").unwrap();
+    let probe = Meanwhile(CrashPoint::AfterKeep, Mutex::new(Some(Box::new(act))));
+    let place = Place::with(Arc::new(probe));
+    let request = PinRequest { location: file.to_str().unwrap().to_owned(), ..place.request("", PinMode::Copy, 1) };
+    let error = place.input.pin(&request).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+}

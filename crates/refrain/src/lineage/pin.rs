@@ -6,8 +6,8 @@ use crate::boundary::Boundary;
 use crate::ids;
 use crate::plan::Plan;
 use crate::task::{InputSource, PublicationRef, Task};
-use refrain_core::{AttemptId, Error, ErrorKind, Lineage, Partition, PinnedInput, PinnedPublication, Result};
-use refrain_input::{PINS, digest_path, make_read_only, owner_of};
+use refrain_core::{AttemptId, Error, ErrorKind, Key, Lineage, Partition, PinnedInput, PinnedPublication, Result};
+use refrain_input::{Held, PINS, digest_path, make_read_only, owner_of};
 use std::fs;
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,22 @@ use std::time::Duration;
 /// latter.
 const LOOKS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Of so many ranges of dates the command that publishes them again is told.
+const MOST_COMMANDS: usize = 8;
+
+/// Why publications were not copied.
+struct NotCopied {
+    /// Which of them are not what was published, by their places in the list; none if it was for another reason.
+    damaged: Vec<usize>,
+    cause: Error,
+}
+
+impl From<Error> for NotCopied {
+    fn from(cause: Error) -> Self {
+        Self { damaged: Vec::new(), cause }
+    }
+}
 
 impl Boundary {
     /// Copies what an input reads for the run that `owner` opens.
@@ -54,10 +70,10 @@ impl Boundary {
             }
             match self.copy_all(&readable.publications, &root) {
                 Ok(copy) => break (readable, Some(copy)),
-                Err(error) if again && self.readable(plan, reference)?.version() != readable.version() => {
-                    tracing::info!(input, %error, "replaced while it was copied: looking again");
+                Err(failed) if again && self.readable(plan, reference)?.version() != readable.version() => {
+                    tracing::info!(input, error = %failed.cause, "replaced while it was copied: looking again");
                 }
-                Err(error) => return Err(self.unreadable(&readable.publications, error)),
+                Err(failed) => return Err(self.unreadable(&readable.publications, failed)),
             }
         };
         let digest = copy.as_deref().map(digest_path).transpose()?;
@@ -88,11 +104,27 @@ impl Boundary {
         Ok(pin.snapshot.map(|snapshot| self.home.state().join(snapshot)))
     }
 
-    fn unreadable(&self, publications: &[PinnedPublication], cause: Error) -> Error {
-        let keys: Vec<_> = publications.iter().map(|one| one.key.clone()).collect();
-        Error::refused(format!("what {} published cannot be read as it was published", list(&keys)))
-            .hint(format!("to publish it again: {}", self.command_for(&keys, " --rerun")))
-            .because(cause)
+    /// Names what is damaged, and the commands for exactly that: each publishes anew what it is given.
+    fn unreadable(&self, publications: &[PinnedPublication], failed: NotCopied) -> Error {
+        if failed.damaged.is_empty() {
+            return failed.cause;
+        }
+        let mut ranges: Vec<Vec<Key>> = Vec::new();
+        let mut last = None;
+        for index in &failed.damaged {
+            let key = publications.get(*index).map(|one| one.key.clone());
+            match ranges.last_mut() {
+                Some(range) if last.is_some_and(|last| last + 1 == *index) => range.extend(key),
+                _ => ranges.push(key.into_iter().collect()),
+            }
+            last = Some(*index);
+        }
+        let mut commands: Vec<_> = ranges.iter().map(|keys| self.command_for(keys, " --rerun")).collect();
+        let more = commands.split_off(commands.len().min(MOST_COMMANDS));
+        let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
+        Error::refused(format!("what {} published cannot be read as it was published", list(&ranges.concat())))
+            .hint(format!("to publish it again: {}{more}", commands.join(" && ")))
+            .because(failed.cause)
     }
 
     /// Refuses what is not all there, not whole, or stale.
@@ -101,23 +133,25 @@ impl Boundary {
         if readable.replaced { Ok(()) } else { Lineages::new(self).refuse_stale(&readable.publications) }
     }
 
-    /// Where an attempt reads what was pinned; an empty text where a chain starts.
+    /// Where an attempt reads what was pinned, and what it looks like there; an empty text where a chain starts.
     ///
     /// # Errors
     /// `refused` when the copy is not what the run started with and the version that was pinned is kept no more.
-    pub(crate) fn open_publications(&self, pin: &PinnedInput, lineage: &Lineage) -> Result<String> {
-        let Some(snapshot) = &pin.snapshot else { return Ok(String::new()) };
+    pub(crate) fn open_publications(&self, pin: &PinnedInput, lineage: &Lineage) -> Result<(String, Option<Held>)> {
+        let Some(snapshot) = &pin.snapshot else { return Ok((String::new(), None)) };
         let copy = self.home.state().join(snapshot);
-        let is_pinned = || digest_path(&copy).is_ok_and(|found| found.digest == lineage.digest);
-        if !is_pinned() {
+        let pinned = || Held::take(&copy).ok().filter(|held| held.digest().as_ref() == Some(&lineage.digest));
+        let mut held = pinned();
+        if held.is_none() {
             let again = match owner_of(pin) {
                 Some(owner) => {
                     let root = self.home.state().join(PINS).join(owner.to_string()).join(&pin.name);
-                    self.copy_all(&lineage.publications, &root).map(drop)
+                    self.copy_all(&lineage.publications, &root).map(drop).map_err(|failed| failed.cause)
                 }
                 None => Err(Error::corrupt(format!("`{snapshot}` is no copy of an input"))),
             };
-            if again.is_err() || !is_pinned() {
+            held = again.is_ok().then(pinned).flatten();
+            if held.is_none() {
                 let version = version_of(&lineage.publications);
                 let error =
                     Error::refused(format!("the pinned version of the input `{}` is gone: {version}", pin.name))
@@ -128,21 +162,25 @@ impl Boundary {
                 });
             }
         }
-        copy.into_os_string().into_string().map_err(|path| {
+        let place = copy.into_os_string().into_string().map_err(|path| {
             Error::invalid(format!("the input path `{}` is not valid UTF-8", Path::new(&path).display()))
-        })
+        })?;
+        Ok((place, held))
     }
 
-    /// Fills a directory with publications: one under its own name; several each below the name of its partition.
-    fn copy_all(&self, publications: &[PinnedPublication], root: &Path) -> Result<PathBuf> {
+    /// Fills a directory with publications: one under its own name; several each below the name of its partition. All are
+    /// tried, so that each one that is damaged is found.
+    fn copy_all(&self, publications: &[PinnedPublication], root: &Path) -> std::result::Result<PathBuf, NotCopied> {
         let failed = |error| Error::io(format!("cannot make the copy `{}`", root.display()), error);
         match fs::remove_dir_all(root) {
-            Err(error) if error.kind() != NotFound => return Err(failed(error)),
+            Err(error) if error.kind() != NotFound => return Err(failed(error).into()),
             _ => {}
         }
         fs::create_dir_all(root).map_err(failed)?;
         let mut read = root.to_owned();
-        for one in publications {
+        let mut damaged = Vec::new();
+        let mut first = None;
+        for (index, one) in publications.iter().enumerate() {
             let location = PathBuf::from(self.locate(&one.slot));
             let name = location.file_name().unwrap_or_else(|| "input".as_ref());
             let tree = self.sinks.is_tree(&one.slot);
@@ -156,10 +194,19 @@ impl Boundary {
             let text = place.to_str().ok_or_else(|| {
                 Error::new(ErrorKind::Unsupported, format!("the path `{}` is not valid UTF-8", place.display()))
             })?;
-            self.sinks.of(&one.slot)?.restore(&one.slot, one.generation, text)?;
+            match self.sinks.of(&one.slot)?.restore(&one.slot, one.generation, text) {
+                Err(error) if matches!(error.kind, ErrorKind::Refused | ErrorKind::Invalid) => {
+                    damaged.push(index);
+                    first.get_or_insert(error);
+                }
+                other => other?,
+            }
             if publications.len() == 1 {
                 read = place;
             }
+        }
+        if let Some(cause) = first {
+            return Err(NotCopied { damaged, cause });
         }
         make_read_only(root)?;
         Ok(read)
