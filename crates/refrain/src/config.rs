@@ -84,12 +84,13 @@ impl Config {
         self.tasks.iter().find(|task| task.name == *name)
     }
 
-    /// The task of this name.
+    /// The task of this name, which can be run.
     ///
     /// # Errors
-    /// `invalid` with the nearest known name.
+    /// `invalid` with the nearest known name, of the task or of one that it reads.
     pub fn task(&self, name: &str) -> Result<&Task> {
         if let Some(task) = self.tasks.iter().find(|task| task.name.as_str() == name) {
+            crate::lineage::check_reader(task, &self.tasks).map_err(|error| error.within(format!("`{FILE_NAME}`")))?;
             return Ok(task);
         }
         let names = || self.tasks.iter().map(|task| task.name.as_str());

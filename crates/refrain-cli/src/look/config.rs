@@ -28,7 +28,8 @@ pub(crate) fn config(context: &Context) -> Result<()> {
     for declared in &home.config.tasks {
         task(declared, &home.directory);
     }
-    Ok(())
+    // What cannot be run is shown, and is an error all the same.
+    home.config.tasks.iter().try_for_each(|declared| home.config.task(declared.name.as_str()).map(drop))
 }
 
 fn task(task: &Task, home: &Path) {

@@ -72,3 +72,39 @@ fn names_read_the_same_name_or_the_one_that_is_written() {
         .nothing(125, "refused")
         .says("`month 2014-01`, which is not published");
 }
+
+#[test]
+fn of_many_dates_exactly_those_that_are_damaged_are_named_and_published_again() {
+    let home = home();
+    home.config(
+        "[task.days]\npartition = \"daily\"\ncommand = 'echo $REFRAIN_DATE > \"$REFRAIN_OUT\"'\nout.day = \"days/{date}.txt\"\n\
+         [task.weeks]\npartition = \"weekly\"\ncommand = 'cat \"$REFRAIN_IN_DAYS\"/*/* > \"$REFRAIN_OUT\"'\n\
+         in.days = { task = \"days\" }\nout.all = \"weeks/{date}.txt\"\n",
+    );
+    home.run(["backfill", "days", "--from", "2013-02-25", "--to", "2013-03-03"]).success();
+    for day in ["2013-02-26", "2013-03-01", "2013-03-02"] {
+        home.write(format!("days/{day}.txt"), "by hand\n");
+    }
+    let call = run(&home, &["weeks", "--date", "2013-W09"], "").nothing(125, "refused");
+    call.says("what `days 2013-02-26`, `days 2013-03-01`, `days 2013-03-02` published cannot be read").says(
+        "refrain run days --date 2013-02-26 --rerun && \
+         refrain backfill days --from 2013-03-01 --to 2013-03-02 --rerun",
+    );
+}
+
+#[test]
+fn a_task_that_is_read_and_declared_no_more_leaves_what_was_published_to_be_looked_at() {
+    let home = home();
+    let reader =
+        "[task.b]\ncommand = 'cat \"$REFRAIN_IN_A\" > \"$REFRAIN_OUT\"'\nin.a = { task = \"a\" }\nout.b = \"b.txt\"\n";
+    home.config(&format!("[task.a]\ncommand = 'echo a > \"$REFRAIN_OUT\"'\nout.a = \"a.txt\"\n{reader}"));
+    for task in ["a", "b"] {
+        run(&home, &[task], "").published();
+    }
+    home.config(&format!("{reader}[task.c]\ncommand = 'echo c > \"$REFRAIN_OUT\"'\nout.c = \"c.txt\"\n"));
+    let status = home.run(["status", "b"]).success().stdout;
+    assert!(status.contains("there is no task `a`"), "{status}");
+    home.run(["log", "b"]).success();
+    run(&home, &["b"], "").nothing(125, "error").says("`task.b.in.a`: there is no task `a`");
+    run(&home, &["c"], "").published();
+}

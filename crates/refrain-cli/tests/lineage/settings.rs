@@ -12,9 +12,20 @@ fn with(input: &str) -> String {
 }
 
 #[test]
+fn a_task_that_is_not_declared_is_refused_where_it_would_be_read() {
+    let home = home();
+    home.config(&with("{ task = \"rawe\" }"));
+    for call in [&["run", "sum", "--date", "2013-01-01"][..], &["config", "show"]] {
+        let output = home.run(call.iter().copied());
+        assert_fails(&output, &["`task.sum.in.x`: there is no task `rawe`", "did you mean `raw`?"]);
+    }
+    let why = home.run(["why", "sum", "--date", "2013-01-01"]).success().stdout;
+    assert!(why.contains("would refuse") && why.contains("there is no task `rawe`"), "{why}");
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_when_the_file_is_read() {
     for (config, phrases) in [
-        (with("{ task = \"rawe\" }"), ["`task.sum.in.x`: there is no task `rawe`", "did you mean `raw`?"]),
         (with("{ task = \"raw\", output = \"rew\" }"), ["`raw` has no output `rew`", "did you mean `raw`?"]),
         (
             with("{ task = \"raw\", outputt = \"raw\" }"),

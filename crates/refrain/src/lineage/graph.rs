@@ -4,20 +4,34 @@ use super::reads::check_schemes;
 use crate::task::{InputSource, PublicationRef, Task, Which};
 use refrain_core::{Error, Result, TaskName, nearest};
 
-/// Makes sure that every task that is read is declared, has the output that is read and partitions that fit, and that no
-/// task waits for itself.
+/// Makes sure that every task that is read has the output that is read and partitions that fit, and that no task waits for
+/// itself. One that is not declared is an error of the task that reads it, for [`check_reader`]: what was published can
+/// be looked at all the same.
 ///
 /// # Errors
 /// `invalid`, with the key of the input.
 pub(crate) fn check(tasks: &[Task]) -> Result<()> {
     for reader in tasks {
-        for (input, reference) in publications(reader) {
-            check_one(reference, reader, tasks)
-                .map_err(|error| error.within(format!("`task.{}.in.{input}`", reader.name)))?;
-        }
+        check_inputs(reader, tasks, |reference| tasks.iter().any(|task| task.name == reference.task))?;
     }
     for task in tasks {
         refuse_cycle(task, tasks)?;
+    }
+    Ok(())
+}
+
+/// Makes sure that every task that is read is declared.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_reader(reader: &Task, tasks: &[Task]) -> Result<()> {
+    check_inputs(reader, tasks, |_| true)
+}
+
+fn check_inputs(reader: &Task, tasks: &[Task], which: impl Fn(&PublicationRef) -> bool) -> Result<()> {
+    for (input, reference) in publications(reader).filter(|(_, reference)| which(reference)) {
+        check_one(reference, reader, tasks)
+            .map_err(|error| error.within(format!("`task.{}.in.{input}`", reader.name)))?;
     }
     Ok(())
 }

@@ -10,6 +10,6 @@ mod reads;
 mod stale;
 mod standing;
 
-pub(crate) use graph::check;
+pub(crate) use graph::{check, check_reader};
 pub(crate) use reads::no_order;
 pub(crate) use stale::{Lineages, StaleInput};
