@@ -548,7 +548,7 @@ pub(crate) struct RollbackArgs {
     pub(crate) task: String,
     #[command(flatten)]
     pub(crate) partition: Partition,
-    /// The version [default: the newest before the published one]
+    /// The version [default: the newest before the one that is shown; after a rollback, before the one that it restored]
     #[arg(long, value_name = "N")]
     pub(crate) to: Option<u64>,
 }

@@ -14,9 +14,9 @@ use crate::args::{JsonArgs, PathArgs, WhyArgs};
 use crate::context::Context;
 use crate::{json, output};
 use comfy_table::{Table, presets};
-use refrain::core::{Generation, SwapCost};
+use refrain::core::{AttemptRecord, Generation, SwapCost};
 use refrain::why::Would;
-use refrain::{Boundary, Error, Result, Sinks};
+use refrain::{Boundary, Error, ErrorKind, Result, Sinks};
 
 /// `refrain why`
 pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
@@ -79,10 +79,27 @@ pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
             boundary.paths_of_key(&key, args.output.as_deref(), version)?
         }
     };
-    for path in paths {
-        output::data(&path);
+    if let (Some(version), true) = (version, context.loudness >= output::Loudness::Notes)
+        && paths.iter().any(|place| place.edited)
+    {
+        output::say(&format!("note: version {version} was changed by hand after it was published"));
+    }
+    for place in paths {
+        output::data(&place.location);
     }
     Ok(())
+}
+
+/// An attempt as JSON, its process as the object that it is.
+fn attempt_json(record: &AttemptRecord) -> Result<serde_json::Value> {
+    let mut value = serde_json::to_value(record)
+        .map_err(|error| Error::new(ErrorKind::Internal, "an attempt cannot be written as JSON").because(error))?;
+    if let Some(process) = value.get_mut("process")
+        && let Ok(object) = serde_json::from_str(&record.process)
+    {
+        *process = object;
+    }
+    Ok(value)
 }
 
 /// `refrain sinks`

@@ -188,6 +188,16 @@ impl Fingerprint {
     pub fn builder() -> FingerprintBuilder {
         FingerprintBuilder::default()
     }
+
+    /// Stands where nobody knows what something was made from.
+    pub fn unknown() -> Self {
+        Self { digest: "unknown".to_owned(), parts: BTreeMap::new() }
+    }
+
+    /// Whether it says anything.
+    pub fn is_known(&self) -> bool {
+        !self.parts.is_empty()
+    }
 }
 
 /// Collects what a publication is made from. The order of the calls does not matter; of two values for the same part

@@ -3,7 +3,9 @@
 //! Every sink keeps one [`Head`] per slot and changes it in the same atomic step as the data. The two
 //! functions here decide; a sink only makes the decision durable. Neither does input or output.
 
-use crate::{AttemptId, Generation, HeadVersion, Holder, Key, Publication, RunId, SlotAddress, SlotId, StoreId};
+use crate::{
+    AttemptId, Fingerprint, Generation, HeadVersion, Holder, Key, Publication, RunId, SlotAddress, SlotId, StoreId,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -59,6 +61,9 @@ pub struct Former {
     pub run_id: RunId,
     /// Its attempt.
     pub attempt: AttemptId,
+    /// What it was made from, for whoever publishes it again; nothing where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_from: Option<Fingerprint>,
 }
 
 impl Head {
@@ -73,6 +78,13 @@ impl Head {
             return self.publication.as_ref();
         }
         self.taken_from.as_ref().filter(|former| former.owner == *key).map(|former| &former.publication)
+    }
+
+    /// What a version was made from, as long as the head remembers it.
+    pub fn made_from(&self, generation: Generation) -> Option<&Fingerprint> {
+        let published = self.publication.as_ref().filter(|it| it.run.generation == generation);
+        let published = published.map(|it| &it.fingerprint).filter(|fingerprint| fingerprint.is_known());
+        published.or_else(|| self.history.iter().find(|it| it.generation == generation)?.made_from.as_ref())
     }
 
     /// Whether readers see this attempt's data.
@@ -189,7 +201,8 @@ fn history(head: &Head) -> Vec<Former> {
     let taken = head.taken_from.as_ref().map(|former| &former.publication);
     if let Some(former) = head.publication.as_ref().or(taken) {
         let (generation, run_id) = (former.run.generation, former.run.run_id);
-        history.insert(0, Former { generation, run_id, attempt: former.attempt });
+        let made_from = former.fingerprint.is_known().then(|| former.fingerprint.clone());
+        history.insert(0, Former { generation, run_id, attempt: former.attempt, made_from });
         history.truncate(HISTORY_LENGTH);
     }
     history

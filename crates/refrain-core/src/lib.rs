@@ -48,8 +48,8 @@ pub use partition::{Partition, PartitionScheme, check_name};
 pub use retention::{Staleness, Verdict, staleness, verdict};
 pub use retry::{Backoff, Passing, Retry, RetryOn, RetryPolicy, TaskEnd};
 pub use run::{
-    Holder, Lineage, OutputSlot, PinnedInput, PinnedPublication, Publication, RunRecord, SealedData, SlotAddress,
-    StagingId, StoreIdentity,
+    Holder, Lineage, OutputSlot, PinnedInput, PinnedPublication, Publication, Rollback, RunRecord, SealedData,
+    SlotAddress, StagingId, StoreIdentity,
 };
 pub use secret::without_password;
 pub use sink::{

@@ -43,7 +43,9 @@ impl Retry {
     /// The word for a whole call or attempt.
     pub fn of(outcome: Outcome, kind: Option<ErrorKind>, end: Option<TaskEnd>, on: Option<&RetryOn>) -> Self {
         match (outcome, kind, end, on) {
-            (Outcome::Published | Outcome::AlreadyPublished | Outcome::Superseded, ..) => Self::Never,
+            (Outcome::Published | Outcome::AlreadyPublished | Outcome::Superseded | Outcome::Recovered, ..) => {
+                Self::Never
+            }
             (Outcome::Decided, ..) => Self::Now,
             (Outcome::TaskFailed | Outcome::TimedOut, _, Some(end), Some(on)) if !on.has(end) => Self::Never,
             (_, Some(kind), ..) => Self::after(kind),

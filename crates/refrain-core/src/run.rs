@@ -1,6 +1,6 @@
 //! What a run is, and what an attempt sealed for it: the records that travel in heads and stores.
 
-use crate::{AttemptId, Fingerprint, Generation, Key, RunId, StoreId, Token};
+use crate::{AttemptId, Difference, Fingerprint, Generation, Key, RunId, StoreId, Token, differences};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -139,16 +139,60 @@ pub struct Publication {
     pub attempt: AttemptId,
     /// The sealed data of every slot of the run, so that whoever comes next can roll it forward (5.5).
     pub data: Vec<SealedData>,
-    /// What the data was made from.
+    /// What the data was made from; [unknown](Fingerprint::is_known) for what a person wrote, or where nobody remembers.
     pub fingerprint: Fingerprint,
     /// When the data was sealed.
     pub sealed_at: Timestamp,
+    /// For a run that published an earlier version again: how that was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Rollback>,
+}
+
+/// How an earlier version came to be published again. Which one it is, the run says ([`RunRecord::restores`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rollback {
+    /// What a run would have been made from when a person chose the version: while nothing differs from it, the choice
+    /// holds. What the data was made from is the publication's own fingerprint.
+    pub in_force: Fingerprint,
+    /// Whether the content is not what that version published: it was changed by hand before it was replaced.
+    pub edited: bool,
 }
 
 impl Publication {
     /// The sealed data for one slot.
     pub fn data_for(&self, slot: &SlotAddress) -> Option<&SealedData> {
         self.data.iter().find(|data| data.slot == *slot)
+    }
+
+    /// What a run now would be made from that makes the publication a former one. Nothing if it is what the data was made
+    /// from, or what was in force when a person chose this version.
+    pub fn changes(&self, now: &Fingerprint) -> Vec<Difference> {
+        self.changes_among(now, |_| true)
+    }
+
+    /// The same of those parts only that count.
+    pub fn changes_among(&self, now: &Fingerprint, counts: impl Fn(&Difference) -> bool) -> Vec<Difference> {
+        let since = |then| {
+            let mut changes = differences(then, now);
+            changes.retain(&counts);
+            changes
+        };
+        let changes = since(&self.fingerprint);
+        match &self.rollback {
+            Some(rollback) if !changes.is_empty() => since(&rollback.in_force),
+            _ => changes,
+        }
+    }
+
+    /// Which version was published again, for people; nothing where the run executed the task.
+    pub fn restored(&self) -> Option<String> {
+        let version = self.run.restores?;
+        Some(format!("version {version}{}", if self.is_edited() { " as it was changed by hand" } else { "" }))
+    }
+
+    /// Whether it is a version that a person had changed by hand, published again.
+    pub fn is_edited(&self) -> bool {
+        self.rollback.as_ref().is_some_and(|rollback| rollback.edited)
     }
 }
 

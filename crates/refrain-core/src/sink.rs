@@ -225,6 +225,8 @@ pub struct Version {
     pub replaced_at: Option<Timestamp>,
     /// Whether it is the published one.
     pub current: bool,
+    /// Whether it is kept as a person changed it after it was published.
+    pub edited: bool,
 }
 
 /// Staging that a sink holds.

@@ -130,8 +130,8 @@ pub struct AttemptFilter {
     pub task: Option<TaskName>,
     /// Only of this partition.
     pub partition: Option<String>,
-    /// Only those whose run or attempt id starts so.
-    pub id_prefix: Option<String>,
+    /// Only those whose run or attempt id has this part: ids of one minute begin alike, and end differently.
+    pub id_part: Option<String>,
     /// Only those whose end is not settled ([`Ending::is_settled`]), or not recorded at all.
     pub unfinished: bool,
     /// At most so many.
@@ -177,8 +177,11 @@ pub struct Ending {
     pub outcome: Outcome,
     /// Where the end fell, seen from the commit.
     pub window: Window,
-    /// The exit code that was given.
-    pub exit_code: u8,
+    /// The exit code that was given; nothing for an attempt that was killed, or gave none that anybody knows.
+    pub exit_code: Option<u8>,
+    /// The signal that was sent to the attempt's own process and ended it in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<i32>,
     /// Kind of the error, if it was one.
     pub error_kind: Option<ErrorKind>,
     /// The error or remark.
@@ -219,6 +222,8 @@ pub enum Outcome {
     Refused,
     /// The task's time limit passed.
     TimedOut,
-    /// Refrain's own failure.
+    /// Refrain's own failure, or an end without a word before anything was published.
     Error,
+    /// What earlier attempts left open is settled; this one published nothing of its own. Only in the record of attempts.
+    Recovered,
 }

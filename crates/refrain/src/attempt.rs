@@ -7,7 +7,7 @@ use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
     Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Publication,
-    Result, RunRecord, Sealed, Staged, Staging, StagingId,
+    Result, Rollback, RunRecord, Sealed, Staged, Staging, StagingId,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub(crate) struct Work<'b> {
     held: Vec<(String, Held)>,
     /// What the output is made from: the code as it was before the command started.
     pub(crate) made_from: Option<Fingerprint>,
+    /// For a run that publishes a version again.
+    pub(crate) rollback: Option<Rollback>,
     /// The staging that was made, sealed or not.
     pub(crate) staged: Vec<Staged>,
     pub(crate) sender: EventSender,
@@ -129,6 +131,7 @@ impl<'b> Work<'b> {
             held: Vec::new(),
             staged: Vec::new(),
             made_from: None,
+            rollback: None,
             sender,
             events,
         };
@@ -164,7 +167,7 @@ impl<'b> Work<'b> {
             };
             self.inputs.push((pin.name.clone(), place));
         }
-        self.driver.notes.extend(boundary.newer_than_pinned(&self.run)?);
+        self.driver.notes.extend(boundary.remarks_on_pins(&self.run)?);
         let holder = self
             .driver
             .machine
@@ -282,6 +285,7 @@ impl<'b> Work<'b> {
             data,
             fingerprint,
             sealed_at: self.driver.boundary.now(),
+            rollback: self.rollback.take(),
         })
     }
 

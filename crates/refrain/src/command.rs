@@ -8,7 +8,7 @@ use crate::environment::environment;
 use crate::output_log::OutputLog;
 use crate::process::{
     CommandSpec, Ended, Event, EventReceiver, EventSender, Leftover, Program, SpawnError, StdoutTarget, TaskExit, Why,
-    spawn, supervise,
+    signal_name, spawn, supervise,
 };
 use crate::report::{Conclusion, LeftBehindReport, TaskExitReport, exit_code};
 use crate::task::{CommandClock, CommandLine, Task};
@@ -161,7 +161,7 @@ fn stdout_target(work: &Work<'_>, stdout: Stdout) -> Result<StdoutTarget, Failur
 fn spawn_failure(error: &SpawnError) -> Failure {
     let exit_code = error.exit_code();
     let kind = if exit_code == exit_code::FAILED { ErrorKind::Internal } else { ErrorKind::Invalid };
-    Failure { error: Error::new(kind, error.to_string()), exit_code: Some(exit_code) }
+    Failure { error: Error::new(kind, error.to_string()), exit_code: Some(exit_code), stopped_by: None }
 }
 
 fn note_leftovers(work: &mut Work<'_>, leftovers: &[Leftover]) {
@@ -177,7 +177,13 @@ fn note_leftovers(work: &mut Work<'_>, leftovers: &[Leftover]) {
 /// Why the command's end forbids a publication, if it does.
 fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
     let key = &work.driver.plan.key;
-    let failed = |kind, message: String, exit_code| Some(Failure { error: Error::new(kind, message), exit_code });
+    let failed = |kind, message: String, exit_code| {
+        let stopped_by = match ended.why {
+            Why::Signalled(signal) => Some(signal),
+            _ => None,
+        };
+        Some(Failure { error: Error::new(kind, message), exit_code, stopped_by })
+    };
     if ended.why == Why::TimedOut {
         let limit = work.driver.plan.task.timeout.map(refrain_core::format_duration).unwrap_or_default();
         return failed(
@@ -190,7 +196,7 @@ fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
         let code = u8::try_from(128 + signal).ok();
         return failed(
             ErrorKind::TaskFailed,
-            format!("the command of `{key}` was ended because refrain got {}", name_of(signal)),
+            format!("the command of `{key}` was ended because refrain got {}", signal_name(signal)),
             code,
         );
     }
@@ -202,7 +208,7 @@ fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
                 .map(|failure| cure(failure, work, ended.exit));
         }
         TaskExit::Signal(signal) => {
-            let message = format!("the command of `{key}` was ended by {}", name_of(signal));
+            let message = format!("the command of `{key}` was ended by {}", signal_name(signal));
             return failed(ErrorKind::TaskFailed, message, u8::try_from(128 + signal).ok())
                 .map(|failure| cure(failure, work, ended.exit));
         }
@@ -237,20 +243,6 @@ fn cure(mut failure: Failure, work: &Work<'_>, exit: TaskExit) -> Failure {
     failure
 }
 
-fn name_of(signal: i32) -> String {
-    match signal {
-        1 => "SIGHUP".to_owned(),
-        2 => "SIGINT".to_owned(),
-        3 => "SIGQUIT".to_owned(),
-        6 => "SIGABRT".to_owned(),
-        9 => "SIGKILL".to_owned(),
-        11 => "SIGSEGV".to_owned(),
-        13 => "SIGPIPE".to_owned(),
-        15 => "SIGTERM".to_owned(),
-        other => format!("signal {other}"),
-    }
-}
-
 /// The declared checks, on the staged outputs, before they are sealed.
 fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<(), Failure> {
     let checks: Vec<_> = work
@@ -282,7 +274,7 @@ fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<(), Failure> {
         if ended.why == Why::Exited && ended.exit != TaskExit::Code(0) {
             let how = match ended.exit {
                 TaskExit::Code(code) => format!("failed with exit code {code}"),
-                TaskExit::Signal(signal) => format!("was ended by {}", name_of(signal)),
+                TaskExit::Signal(signal) => format!("was ended by {}", signal_name(signal)),
             };
             let failure = Error::guard(format!("output `{name}`: its check {how}: {line}")).into();
             return Err(cure(failure, work, ended.exit));

@@ -169,8 +169,7 @@ impl Boundary {
             if collected.pins.contains(&directory.join(owner.to_string()).display().to_string()) {
                 continue;
             }
-            let filter =
-                AttemptFilter { id_prefix: Some(owner.to_string()), limit: Some(1), ..AttemptFilter::default() };
+            let filter = AttemptFilter { id_part: Some(owner.to_string()), limit: Some(1), ..AttemptFilter::default() };
             keys.extend(self.store.attempts(&filter)?.into_iter().map(|record| record.key));
         }
         Ok(keys)

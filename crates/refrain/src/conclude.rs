@@ -16,11 +16,12 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
         return repeated(driver, publication);
     }
     if *answer == Answer::NotPublished(Cause::Settled) {
-        driver.report.exit_code = exit_code::PUBLISHED;
+        (driver.report.outcome, driver.report.exit_code) = (Outcome::Recovered, exit_code::PUBLISHED);
         return close(driver, None);
     }
     let failure = driver.failure.take();
     let code = failure.as_ref().and_then(|failure| failure.exit_code);
+    driver.report.stopped_by = failure.as_ref().and_then(|failure| failure.stopped_by);
     let error = error_of(driver, answer, failure.map(|failure| failure.error));
     let report = &mut driver.report;
     match &error {
@@ -54,6 +55,7 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     if let Some(publication) = stands {
         let boundary = driver.boundary;
         report.show(publication, |data| boundary.locate(&data.slot));
+        report.remark = publication.restored().map(|version| format!("rolled back to {version}"));
     }
     close(driver, error)
 }
@@ -137,8 +139,7 @@ fn held(driver: &Driver<'_>) -> Error {
 pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
     let place = serde_json::from_str::<ProcessIdentity>(&lease.process)
         .map_or_else(|_| "an unknown process".to_owned(), |process| process.to_string());
-    let filter =
-        AttemptFilter { id_prefix: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+    let filter = AttemptFilter { id_part: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
     let since = boundary.store.attempts(&filter).ok().and_then(|found| found.into_iter().next());
     let since = since.map(|record| format!(", since {:.0}", record.started_at)).unwrap_or_default();
     format!("attempt {} ({place}{since})", lease.attempt)

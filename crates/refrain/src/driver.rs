@@ -10,13 +10,13 @@ use crate::holder::life_of;
 use crate::ids;
 use crate::places;
 use crate::plan::{Plan, PlannedSource};
-use crate::process::{Event, EventReceiver, EventSender, Liveness, end_by_attempt};
+use crate::process::{Event, EventReceiver, EventSender, Liveness, end_by_attempt, signal_name};
 use crate::report::{Conclusion, Report};
 use crate::settle;
 use refrain_core::{
-    Acquired, Action, Adopt, Attempt, AttemptId, CommitAnswer, CommitOptions, CommitStep, CrashPoint, Error, ErrorKind,
-    Generation, Goal, Head, Input, Lease, LeaseRequest, OpenRun, OutputSlot, PinRequest, Publication, Refusal, Result,
-    RunProposal, RunRecord, SlotAddress, Token, Want,
+    Acquired, Action, Adopt, Attempt, AttemptId, CommitAnswer, CommitOptions, CommitStep, CrashPoint, Ending, Error,
+    ErrorKind, Generation, Goal, Head, Input, Lease, LeaseRequest, OpenRun, Outcome, OutputSlot, PinRequest,
+    Publication, Refusal, Result, RunProposal, RunRecord, SlotAddress, Token, Want,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +48,8 @@ pub(crate) struct Driver<'b> {
     restores: Option<Generation>,
     /// Whether the ends of earlier attempts were recorded.
     settled: bool,
+    /// Whether this attempt only settles what others left.
+    recovers: bool,
     heartbeat: Option<Heartbeat>,
     conclusion: Option<Conclusion>,
 }
@@ -64,11 +66,13 @@ pub(crate) struct Failure {
     pub(crate) error: Error,
     /// The task's own code, or 128 + signal; nothing: by the error's kind.
     pub(crate) exit_code: Option<u8>,
+    /// The signal that this program got, if that is why.
+    pub(crate) stopped_by: Option<i32>,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { error, exit_code: None }
+        Self { error, exit_code: None, stopped_by: None }
     }
 }
 
@@ -108,6 +112,7 @@ impl<'b> Driver<'b> {
             want,
             restores: None,
             settled: false,
+            recovers: goal == Goal::Settle,
             heartbeat: None,
             conclusion: None,
         }
@@ -474,7 +479,7 @@ impl<'b> Driver<'b> {
             self.reach(CrashPoint::BeforeFinish);
             self.settle_predecessors();
             if let Some(holder) = self.machine.holder() {
-                let finished = self.boundary.store.finish(&self.plan.key, &holder, &conclusion.report.ending());
+                let finished = self.boundary.store.finish(&self.plan.key, &holder, &self.ending(&conclusion.report));
                 if let Err(error) = finished {
                     tracing::warn!(rule = "5.10", %error, "the end could not be recorded");
                 }
@@ -485,12 +490,25 @@ impl<'b> Driver<'b> {
         }
         self.machine.finished();
     }
+
+    /// What is recorded of this attempt.
+    fn ending(&self, report: &Report) -> Ending {
+        let ending = report.ending();
+        if !self.recovers || ending.outcome != Outcome::AlreadyPublished {
+            return ending;
+        }
+        let stands = report.generation.map(|version| format!("version {version} stands"));
+        Ending { outcome: Outcome::Recovered, message: stands, ..ending }
+    }
 }
 
 /// A failure by a signal that arrived while no command was running.
 pub(crate) fn stopped_by(signal: i32) -> Failure {
-    let error = Error::new(ErrorKind::TaskFailed, format!("stopped by signal {signal}"));
-    Failure { error, exit_code: u8::try_from(128 + signal).ok() }
+    let error = Error::new(
+        ErrorKind::TaskFailed,
+        format!("refrain got {} before the command was started", signal_name(signal)),
+    );
+    Failure { error, exit_code: u8::try_from(128 + signal).ok(), stopped_by: Some(signal) }
 }
 
 fn is_dead(lease: &Lease) -> bool {

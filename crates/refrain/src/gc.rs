@@ -140,7 +140,7 @@ impl Boundary {
 
     /// Why the copies of an attempt must stay; nothing if they may go.
     fn needs_pins(&self, owner: AttemptId) -> Result<Option<String>> {
-        let filter = AttemptFilter { id_prefix: Some(owner.to_string()), limit: Some(1), ..AttemptFilter::default() };
+        let filter = AttemptFilter { id_part: Some(owner.to_string()), limit: Some(1), ..AttemptFilter::default() };
         let Some(record) = self.store.attempts(&filter)?.into_iter().next() else {
             return Ok(Some("belongs to an attempt that this state store does not know".to_owned()));
         };

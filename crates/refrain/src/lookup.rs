@@ -7,12 +7,14 @@ use crate::task::Task;
 use refrain_core::{
     AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, PinnedInput, Publication, Result, Version,
 };
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::Path;
 
 /// What `show` found.
 #[derive(Debug)]
 pub enum Found {
-    /// Attempts whose id, or whose run's id, starts so; newest first.
+    /// One attempt, or the attempts of one run; newest first.
     Attempts(Vec<AttemptRecord>),
     /// A published path: what it says of its origin, and what the head says.
     Published(Box<PublishedPath>),
@@ -33,16 +35,44 @@ pub struct PublishedPath {
     pub versions: Vec<Version>,
 }
 
+/// Where a version of an output can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The path or URL.
+    pub location: String,
+    /// Whether it is kept as a person changed it after it was published.
+    pub edited: bool,
+}
+
 /// What a published path says of its own origin, as JSON, where the filesystem has user attributes. Needs no home.
 pub fn provenance(path: &Path) -> Option<String> {
     refrain_sink::provenance_of(path).ok().flatten()
 }
 
+/// At least so many characters of an id are asked for.
+const SHORTEST: usize = 4;
+
+/// So many attempts are listed when an id fits several.
+const LISTED: usize = 20;
+
+pub(crate) const SHORTER: &str = "refrain log lists the attempts; of an id any part of 4 characters or more will do that no other has, such as its end";
+
+/// The end of an id, which is random: short, and no other id of a home has it.
+pub fn short_id(id: impl Display) -> String {
+    let id = id.to_string();
+    id.rsplit_once('-').map_or(id.clone(), |(_, end)| end.to_owned())
+}
+
+fn one_line(record: &AttemptRecord) -> String {
+    let run = record.run.map(|run| format!(" of run {run}")).unwrap_or_default();
+    format!("{:.0}  attempt {}{run}: {}", record.started_at, record.attempt, record.key)
+}
+
 impl Boundary {
-    /// Finds an attempt or run by the beginning of its id, or a published path.
+    /// Finds an attempt or run by a part of its id, or a published path.
     ///
     /// # Errors
-    /// `invalid` when nothing is found.
+    /// `invalid` when nothing is found, or the part fits several ids.
     pub fn find(&self, id_or_path: &str, base: &Path) -> Result<Found> {
         let path = base.join(id_or_path);
         if path.symlink_metadata().is_ok()
@@ -50,16 +80,43 @@ impl Boundary {
         {
             return Ok(Found::Published(Box::new(found)));
         }
-        let looks_like_id = id_or_path.len() >= 4 && id_or_path.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-        if looks_like_id {
-            let filter = AttemptFilter { id_prefix: Some(id_or_path.to_owned()), ..AttemptFilter::default() };
-            let attempts = self.store.attempts(&filter)?;
-            if !attempts.is_empty() {
-                return Ok(Found::Attempts(attempts));
-            }
+        let attempts = self.attempts_named(id_or_path)?;
+        if attempts.is_empty() {
+            return Err(Error::invalid(format!(
+                "`{id_or_path}` is no published path and no run or attempt of this home"
+            ))
+            .hint(SHORTER));
         }
-        Err(Error::invalid(format!("`{id_or_path}` is no published path and no run or attempt of this home"))
-            .hint("refrain log lists the attempts; an id may be shortened to 4 characters or more"))
+        Ok(Found::Attempts(attempts))
+    }
+
+    /// The attempt with this id, or the attempts of the run with it, newest first; none if there is none. Of an id any
+    /// part is enough that only one has.
+    ///
+    /// # Errors
+    /// `invalid` when several have it; the message lists them.
+    pub(crate) fn attempts_named(&self, id: &str) -> Result<Vec<AttemptRecord>> {
+        let looks_like_id = id.len() >= SHORTEST && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if !looks_like_id {
+            return Ok(Vec::new());
+        }
+        let filter = AttemptFilter { id_part: Some(id.to_owned()), ..AttemptFilter::default() };
+        let attempts = self.store.attempts(&filter)?;
+        let part = id.to_ascii_lowercase();
+        let has_it = |id: Option<String>| id.filter(|id| id.contains(&part));
+        let run_or_attempt = |record: &AttemptRecord| {
+            has_it(record.run.map(|run| run.to_string())).unwrap_or_else(|| record.attempt.to_string())
+        };
+        let meant: BTreeSet<String> = attempts.iter().map(run_or_attempt).collect();
+        if meant.len() <= 1 {
+            return Ok(attempts);
+        }
+        let mut lines: Vec<String> = attempts.iter().take(LISTED).map(one_line).collect();
+        if attempts.len() > LISTED {
+            lines.push(format!("and {} more", attempts.len() - LISTED));
+        }
+        Err(Error::invalid(format!("`{id}` is part of several ids:\n  {}", lines.join("\n  ")))
+            .hint("give a part that only one of them has: ids of one minute begin alike, their ends differ"))
     }
 
     fn find_path(&self, path: &Path) -> Result<Option<PublishedPath>> {
@@ -97,7 +154,7 @@ impl Boundary {
         partition: &Partition,
         output: Option<&str>,
         version: Option<Generation>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<Place>> {
         let key = Key { task: task.name.clone(), partition: partition.key.clone() };
         // What was published is known by its key; only what never was needs the declaration.
         match self.store.key(&key)?.and_then(|state| state.run) {
@@ -107,12 +164,12 @@ impl Boundary {
     }
 
     /// The same for a task that is not in the configuration: its outputs are those of its run.
-    pub fn paths_of_key(&self, key: &Key, output: Option<&str>, version: Option<Generation>) -> Result<Vec<String>> {
+    pub fn paths_of_key(&self, key: &Key, output: Option<&str>, version: Option<Generation>) -> Result<Vec<Place>> {
         let plan = self.bare_plan(key)?;
         self.paths_of(&plan, output, version)
     }
 
-    fn paths_of(&self, plan: &Plan, output: Option<&str>, version: Option<Generation>) -> Result<Vec<String>> {
+    fn paths_of(&self, plan: &Plan, output: Option<&str>, version: Option<Generation>) -> Result<Vec<Place>> {
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, plan, state.as_ref())? else {
             let error = Error::invalid(format!("`{}` is not published", plan.key));
@@ -133,7 +190,9 @@ impl Boundary {
         for output in outputs {
             let sink = self.sinks.of(&output.slot)?;
             let versions = sink.versions(&output.slot)?;
-            let wanted = versions.iter().find(|found| version.map_or(found.current, |v| found.generation == v));
+            let fits = |found: &&Version| version.map_or(found.current, |v| found.generation == v);
+            // What was published comes before what became of it by hand.
+            let wanted = versions.iter().filter(fits).min_by_key(|found| found.edited);
             let Some(wanted) = wanted else {
                 let list: Vec<_> = versions.iter().map(|found| found.generation.to_string()).collect();
                 let which = version.map_or_else(|| "the published version".to_owned(), |v| format!("version {v}"));
@@ -143,7 +202,8 @@ impl Boundary {
                 ))
                 .hint(format!("versions that can be read: {}", list.join(", "))));
             };
-            places.extend(wanted.locations.iter().cloned());
+            let place = |location: &String| Place { location: location.clone(), edited: wanted.edited };
+            places.extend(wanted.locations.iter().map(place));
         }
         Ok(places)
     }

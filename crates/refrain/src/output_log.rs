@@ -6,6 +6,7 @@
 //! environment and nothing else is written but what the command printed.
 
 use crate::boundary::Boundary;
+use crate::lookup::SHORTER;
 use refrain_core::{AttemptFilter, AttemptId, AttemptRecord, Error, Result, TaskName};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Seek, SeekFrom, Write};
@@ -151,26 +152,16 @@ impl Boundary {
         }
     }
 
-    /// The attempt whose id, or whose run's id, starts so: of several of one run the newest whose output is kept, else
+    /// The attempt by a part of its id or of its run's: of several of one run the newest whose output is kept, else
     /// the newest.
     ///
     /// # Errors
-    /// `invalid` when there is none, or the beginning fits several runs.
+    /// `invalid` when there is none, or the part fits several ids.
     pub fn attempt_with_output(&self, id: &str) -> Result<(AttemptRecord, Option<Vec<u8>>)> {
-        let filter = AttemptFilter { id_prefix: Some(id.to_owned()), ..AttemptFilter::default() };
-        let attempts = if id.len() >= 4 { self.store.attempts(&filter)? } else { Vec::new() };
+        let attempts = self.attempts_named(id)?;
         let Some(newest) = attempts.first() else {
-            return Err(Error::invalid(format!("there is no run or attempt `{id}`"))
-                .hint("refrain log lists the attempts; an id may be shortened to 4 characters or more"));
+            return Err(Error::invalid(format!("there is no run or attempt `{id}`")).hint(SHORTER));
         };
-        let same_run = |other: &AttemptRecord| other.run.is_some() && other.run == newest.run;
-        if let Some(other) = attempts[1..].iter().find(|other| !same_run(other)) {
-            return Err(Error::invalid(format!(
-                "`{id}` is the beginning of several ids, {} and {} among them",
-                newest.attempt, other.attempt
-            ))
-            .hint("give more of it"));
-        }
         for record in &attempts {
             if let Some(text) = self.output_of(&record.key.task, record.attempt)? {
                 return Ok((record.clone(), Some(text)));
@@ -205,7 +196,7 @@ impl Boundary {
     }
 
     fn remove_output(&self, attempt: AttemptId, path: &Path, dry_run: bool) -> Result<bool> {
-        let filter = AttemptFilter { id_prefix: Some(attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+        let filter = AttemptFilter { id_part: Some(attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
         let record = self.store.attempts(&filter)?.into_iter().next();
         if record.is_some_and(|record| record.ending.is_none()) {
             return Ok(false);

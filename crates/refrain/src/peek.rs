@@ -12,7 +12,7 @@ use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
     Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, KeyState, Outcome, Publication,
-    Result, RunRecord, Want, Window, differences,
+    Result, RunRecord, Want, Window,
 };
 
 /// Stands for the version of an input that is not there.
@@ -64,7 +64,7 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     }
     let replace = options.repeat == Repeat::IfChanged || plan.task.on_change == OnChange::Replace;
     if replace && !changes.is_empty() {
-        return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&changes)] });
+        return Ok(Peek::Go { want: rerun(current), notes: vec![changed_line(&publication, &changes)] });
     }
     // An attempt that did not end in order, or does not know how it ended, is settled by a new one.
     let open = taken
@@ -169,7 +169,7 @@ pub(crate) fn everywhere(boundary: &Boundary, publication: &Publication) -> Resu
 /// What a run now would be made from that the publication was not; an input that is stale counts as changed.
 pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Vec<Difference>> {
     let now = made_from_now(boundary, plan)?;
-    let mut changes = differences(&publication.fingerprint, &now);
+    let mut changes = publication.changes(&now);
     for stale in Lineages::new(boundary).stale(&plan.key, publication)? {
         let part = format!("input:{}", stale.input());
         // An input that is declared no more, or differently, differs already.
@@ -203,9 +203,13 @@ fn version_now(boundary: &Boundary, plan: &Plan, source: &PlannedSource) -> Resu
 }
 
 /// One line that names what changed.
-pub(crate) fn changed_line(changes: &[Difference]) -> String {
+pub(crate) fn changed_line(publication: &Publication, changes: &[Difference]) -> String {
     let names: Vec<_> = changes.iter().map(ToString::to_string).collect();
-    format!("changed since it was published: {}", names.join(", "))
+    let since = match publication.restored() {
+        Some(version) => format!("it was rolled back to {version}"),
+        None => "it was published".to_owned(),
+    };
+    format!("changed since {since}: {}", names.join(", "))
 }
 
 /// The answer to a repeated call. Claims nothing that does not stand: a publication that was changed by hand is
@@ -218,7 +222,8 @@ pub(crate) fn already_published(
 ) -> Conclusion {
     let mut report = Report::new(&plan.key, boundary.now());
     report.show(publication, |data| boundary.locate(&data.slot));
-    let error = drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, changes));
+    let error =
+        drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, publication, changes));
     match &error {
         None => {
             report.outcome = Outcome::AlreadyPublished;
@@ -231,14 +236,17 @@ pub(crate) fn already_published(
     report.finished_at = boundary.now();
     let mut notes = Vec::new();
     if error.is_none() && !changes.is_empty() {
-        notes.push(format!("{}; `--if-changed` would run it again and replace the publication", changed_line(changes)));
+        notes.push(format!(
+            "{}; `--if-changed` would run it again and replace the publication",
+            changed_line(publication, changes)
+        ));
     }
     Conclusion { report, notes, error }
 }
 
-fn refuse_change(plan: &Plan, changes: &[Difference]) -> Option<Error> {
+fn refuse_change(plan: &Plan, publication: &Publication, changes: &[Difference]) -> Option<Error> {
     (plan.task.on_change == OnChange::Refuse && !changes.is_empty()).then(|| {
-        Error::refused(format!("`{}` is published, and {}", plan.key, changed_line(changes)))
+        Error::refused(format!("`{}` is published, and {}", plan.key, changed_line(publication, changes)))
             .hint("`--rerun` replaces the publication; on_change = \"refuse\" is set for this task")
     })
 }
@@ -250,16 +258,12 @@ pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication)
         let head: Option<Head> = sink.read(slot)?;
         let (what, kept) = match sink.condition(slot, head.as_ref())? {
             Condition::Intact => continue,
-            Condition::Drifted(what) => (format!("was changed since: {what}"), true),
-            Condition::Missing | Condition::Absent => ("is gone".to_owned(), false),
-            Condition::Foreign(what) => (format!("is not what was published: {what}"), true),
+            Condition::Drifted(what) => (format!("was changed by hand: {what}"), true),
+            Condition::Missing | Condition::Absent => (format!("is gone: {}", boundary.locate(slot)), false),
+            Condition::Foreign(what) => (format!("is not what stands there: {what}"), true),
         };
         let kept = if kept { "; what stands there now is kept as a version" } else { "" };
-        let message = format!(
-            "the ledger is ahead of the sink: `{}` was published to {}, which {what}",
-            plan.key,
-            boundary.locate(slot)
-        );
+        let message = format!("the ledger is ahead of the sink: what `{}` published {what}", plan.key);
         return Ok(Some(
             Error::refused(message).hint(format!("to publish it again, repeat the `refrain run` with --rerun{kept}")),
         ));

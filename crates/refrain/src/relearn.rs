@@ -3,7 +3,6 @@
 
 use crate::boundary::Boundary;
 use crate::peek::everywhere;
-use crate::report::exit_code;
 use refrain_core::{AttemptRecord, Ending, Error, Head, Key, Outcome, Publication, Result, Shown, Token, Window};
 use refrain_sink::{ShownKey, shown_keys};
 
@@ -68,11 +67,7 @@ impl Boundary {
         let holder = head.claim.as_ref().map(|claim| claim.holder);
         let token = holder.filter(|holder| holder.attempt == publication.attempt).map(|holder| holder.token);
         // An output that is still to follow is for the next run or `refrain recover`.
-        let (outcome, code) = if everywhere(self, publication)? {
-            (Outcome::Published, exit_code::PUBLISHED)
-        } else {
-            (Outcome::Decided, exit_code::DECIDED)
-        };
+        let outcome = if everywhere(self, publication)? { Outcome::Published } else { Outcome::Decided };
         Ok(AttemptRecord {
             attempt: publication.attempt,
             key: key.clone(),
@@ -85,7 +80,8 @@ impl Boundary {
                 at: publication.sealed_at,
                 outcome,
                 window: Window::Published,
-                exit_code: code,
+                exit_code: None,
+                stopped_by: None,
                 error_kind: None,
                 message: Some(format!("brought back from the head of {anchor}")),
                 retry: None,

@@ -69,6 +69,12 @@ pub struct Report {
     pub outputs: Vec<OutputReport>,
     /// What was read.
     pub inputs: Vec<InputReport>,
+    /// What the log tells of a call that did not fail.
+    #[serde(skip)]
+    pub remark: Option<String>,
+    /// The signal that this program got and that ended the call.
+    #[serde(skip)]
+    pub stopped_by: Option<i32>,
     /// Digest of everything that the output was made from.
     pub fingerprint: Option<String>,
     /// When what is published was sealed.
@@ -220,6 +226,8 @@ impl Report {
             task_end: None,
             outputs: Vec::new(),
             inputs: Vec::new(),
+            remark: None,
+            stopped_by: None,
             fingerprint: None,
             published_at: None,
             started_at,
@@ -250,6 +258,8 @@ impl Report {
             left_behind: Vec::new(),
             outputs: Vec::new(),
             inputs: Vec::new(),
+            remark: None,
+            stopped_by: None,
             fingerprint: None,
             published_at: None,
             started_at: at,
@@ -282,7 +292,7 @@ impl Report {
         self.generation = Some(run.generation);
         self.run = Some(run.run_id);
         self.attempt = Some(publication.attempt);
-        self.fingerprint = Some(publication.fingerprint.digest.clone());
+        self.fingerprint = publication.fingerprint.is_known().then(|| publication.fingerprint.digest.clone());
         self.published_at = Some(publication.sealed_at);
         self.inputs = run.inputs.iter().map(InputReport::of).collect();
         self.outputs = run
@@ -315,9 +325,10 @@ impl Report {
             at: self.finished_at,
             outcome: self.outcome,
             window: self.window,
-            exit_code: self.exit_code,
+            exit_code: Some(self.exit_code),
+            stopped_by: self.stopped_by,
             error_kind: self.error.as_ref().map(|error| error.kind),
-            message: self.error.as_ref().map(|error| error.message.clone()),
+            message: self.error.as_ref().map(|error| error.message.clone()).or_else(|| self.remark.clone()),
             retry: self.error.as_ref().map(|_| self.retry),
         }
     }

@@ -2,9 +2,10 @@
 
 use crate::boundary::Boundary;
 use crate::holder::life_of;
+use crate::lookup::Place;
 use crate::process::Liveness;
 use crate::settle::WITHOUT_A_WORD;
-use refrain_core::{AttemptRecord, KeyState, Outcome, Result};
+use refrain_core::{AttemptRecord, KeyState, Outcome, Result, Window};
 
 /// What became of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub struct Retold {
     /// Whether its end is known from another attempt: the time of its ending is when that found out.
     pub found_out: bool,
     /// Where what it published can be read: nothing if it published nothing, or its version is kept no longer.
-    pub places: Vec<String>,
+    pub places: Vec<Place>,
     /// The command that helps, if the key waits for one and no later attempt changed that.
     pub next: Option<String>,
 }
@@ -48,7 +49,9 @@ impl Boundary {
 
     fn next_command(&self, record: &AttemptRecord, running: bool) -> Option<String> {
         let run = format!("refrain run {}{}", record.key.task, self.flag_of(&record.key));
-        match record.ending.as_ref().map(|ending| ending.outcome) {
+        let ending = record.ending.as_ref();
+        match ending.map(|ending| ending.outcome) {
+            Some(Outcome::Recovered) if ending.is_some_and(|ending| ending.window == Window::Published) => None,
             _ if running => Some(format!("{run} --wait")),
             None | Some(Outcome::Unknown) => Some(format!("refrain recover {}", record.key.task)),
             Some(Outcome::Published | Outcome::AlreadyPublished | Outcome::Superseded) => None,

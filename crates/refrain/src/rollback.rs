@@ -10,16 +10,25 @@ use crate::process::channel;
 use crate::report::Conclusion;
 use crate::task::{OutputSpec, Task};
 use refrain_core::{
-    Error, ErrorKind, Fingerprint, Generation, Goal, Key, Partition, Publication, Result, RunRecord, Want,
+    Error, ErrorKind, Fingerprint, Generation, Goal, Key, Partition, Publication, Result, Rollback, RunRecord, Want,
 };
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+
+/// How a version is kept; of several outputs the worst counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kept {
+    AsPublished,
+    /// Only as a person changed it after it was published.
+    Edited,
+}
 
 impl Boundary {
     /// Publishes version `to` of every output of the key again; without `to`, the newest version before the one that
     /// stands.
     ///
     /// # Errors
-    /// `invalid` when nothing is published, or the version is not kept for every output.
+    /// `invalid` when nothing is published, or the version is not kept for every output; `refused` without `to`, when the
+    /// version before is kept only as it was changed by hand.
     pub fn rollback(&self, key: &Key, to: Option<Generation>) -> Result<Conclusion> {
         let plan = self.bare_plan(key)?;
         let state = self.store.key(key)?;
@@ -27,13 +36,14 @@ impl Boundary {
             return Err(Error::invalid(format!("`{key}` is not published, so there is no earlier version"))
                 .hint(format!("refrain log {} shows its attempts", key.task)));
         };
-        let to = self.choose_version(key, &published, to)?;
+        let (to, how) = self.choose_version(key, &published, to)?;
         let plan = with_outputs(plan, &published.run);
         let current = state.and_then(|state| state.run).map_or(published.run.generation, |run| run.generation);
         let want = Want::Rerun { from: current.max(published.run.generation) };
         let mut driver = Driver::new(self, plan, Options::default(), Goal::Publish, want, Stopwatch::start());
         driver.restore(to);
-        driver.notes.push(format!("publishing version {to} again, as a new version"));
+        let edited = if how == Kept::Edited { " as it was changed by hand" } else { "" };
+        driver.notes.push(format!("publishing version {to}{edited} again, as a new version"));
         let (sender, receiver) = channel();
         Ok(match driver.drive(&sender, &receiver) {
             Pause::End => driver.into_conclusion(),
@@ -44,38 +54,78 @@ impl Boundary {
         })
     }
 
-    fn choose_version(&self, key: &Key, published: &Publication, to: Option<Generation>) -> Result<Generation> {
+    /// The version to publish again, and how it is kept.
+    fn choose_version(&self, key: &Key, published: &Publication, to: Option<Generation>) -> Result<(Generation, Kept)> {
         let kept = self.kept_versions(&published.run)?;
         let current = published.run.generation;
         // A rollback goes on from what it published again: the next one goes further back.
         let base = published.run.restores.unwrap_or(current);
-        let chosen = match to {
+        let offers = |best| self.offers(key, &kept, best);
+        match to {
             Some(to) if to == current => {
-                return Err(Error::invalid(format!("version {to} of `{key}` is the one that is published")));
+                Err(Error::invalid(format!("version {to} of `{key}` is the one that is published")).hint(offers(None)))
             }
-            Some(to) => kept.get(&to).copied(),
-            None => kept.range(..base).next_back().copied(),
+            Some(to) => kept
+                .get(&to)
+                .map(|how| (to, *how))
+                .ok_or_else(|| Error::invalid(format!("version {to} of `{key}` is not kept")).hint(offers(None))),
+            None => match kept.range(..base).next_back() {
+                Some((version, Kept::AsPublished)) => Ok((*version, Kept::AsPublished)),
+                // What a person wrote there is published only for a person who says so.
+                Some((version, Kept::Edited)) => Err(Error::refused(format!(
+                    "version {version} of `{key}` was changed by hand after it was published, and only the changed \
+                     content is kept"
+                ))
+                .hint(offers(Some(*version)))),
+                None => Err(self.nothing_before(key, published, base)?.hint(offers(None))),
+            },
+        }
+    }
+
+    /// Why there is nothing to go back to by default.
+    fn nothing_before(&self, key: &Key, published: &Publication, base: Generation) -> Result<Error> {
+        let first = match published.run.anchor() {
+            Some(anchor) => self.sinks.of(anchor)?.read(anchor)?.is_some_and(|head| head.history.is_empty()),
+            None => false,
         };
-        chosen.ok_or_else(|| {
-            let wanted = to.map_or_else(|| "an earlier version".to_owned(), |to| format!("version {to}"));
-            let error = Error::invalid(format!("{wanted} of `{key}` is not kept"));
-            if kept.is_empty() {
-                return error.hint("`keep = { versions = N }` in the task says how many replaced versions are kept");
-            }
-            let list: Vec<_> = kept.iter().map(ToString::to_string).collect();
-            error.hint(format!("kept: {}", list.join(", ")))
-        })
+        Ok(Error::invalid(match published.run.restores {
+            _ if first => format!("version {base} of `{key}` is its first publication: there never was an earlier one"),
+            Some(_) => format!("`{key}` shows version {base} again, and no version before that is kept"),
+            None => format!("no version of `{key}` before version {base} is kept"),
+        }))
+    }
+
+    /// What is kept, and the command that publishes one of it, `best` if given.
+    fn offers(&self, key: &Key, kept: &BTreeMap<Generation, Kept>, best: Option<Generation>) -> String {
+        if kept.is_empty() {
+            return format!("refrain log {}{} shows what was published", key.task, self.flag_of(key));
+        }
+        let named = |(version, how): (&Generation, &Kept)| {
+            let edited = if *how == Kept::Edited { " (as it was changed by hand)" } else { "" };
+            format!("{version}{edited}")
+        };
+        let list: Vec<_> = kept.iter().map(named).collect();
+        let one = best.or_else(|| kept.keys().next_back().copied()).unwrap_or_default();
+        let (task, flag) = (&key.task, self.flag_of(key));
+        format!("kept: {}; to publish version {one} again: refrain rollback {task}{flag} --to {one}", list.join(", "))
     }
 
     /// The replaced versions that every output of the run has.
-    fn kept_versions(&self, run: &RunRecord) -> Result<BTreeSet<Generation>> {
-        let mut common: Option<BTreeSet<Generation>> = None;
+    fn kept_versions(&self, run: &RunRecord) -> Result<BTreeMap<Generation, Kept>> {
+        let mut common: Option<BTreeMap<Generation, Kept>> = None;
         for slot in run.slots() {
-            let versions = self.sinks.of(slot)?.versions(slot)?;
-            let kept: BTreeSet<_> = versions.iter().filter(|version| !version.current).map(|v| v.generation).collect();
+            let mut kept = BTreeMap::new();
+            for version in self.sinks.of(slot)?.versions(slot)?.into_iter().filter(|version| !version.current) {
+                let how = if version.edited { Kept::Edited } else { Kept::AsPublished };
+                // What was published comes before what became of it by hand, as it does when it is restored.
+                kept.entry(version.generation).and_modify(|best: &mut Kept| *best = how.min(*best)).or_insert(how);
+            }
             common = Some(match common {
                 None => kept,
-                Some(former) => former.intersection(&kept).copied().collect(),
+                Some(former) => {
+                    let both = |(version, how): (Generation, Kept)| Some((version, how.max(*kept.get(&version)?)));
+                    former.into_iter().filter_map(both).collect()
+                }
             });
         }
         Ok(common.unwrap_or_default())
@@ -109,8 +159,14 @@ impl Work<'_> {
         self.driver.options.allow_empty = true;
         // The rollback holds until something changes from what was in force when it was asked for, not from what the
         // old version was made from: else the next `--if-changed` would undo it.
-        match self.in_force() {
-            Ok(fingerprint) => self.made_from = Some(fingerprint),
+        let chosen = self.in_force().and_then(|in_force| Ok(Rollback { in_force, edited: self.is_edited(version)? }));
+        match chosen {
+            Ok(rollback) => {
+                // What a person wrote was made from nothing that is known here.
+                let made_from = self.made_from_then(version).filter(|_| !rollback.edited);
+                self.made_from = Some(made_from.unwrap_or_else(Fingerprint::unknown));
+                self.rollback = Some(rollback);
+            }
             Err(error) => return self.abandon(error.into()),
         }
         for output in &self.outputs {
@@ -121,6 +177,18 @@ impl Work<'_> {
             }
         }
         self.publish()
+    }
+
+    /// What the version to restore was made from.
+    fn made_from_then(&self, version: Generation) -> Option<Fingerprint> {
+        let head = self.driver.machine.heads().get(self.run.anchor()?)?;
+        head.made_from(version).cloned()
+    }
+
+    /// Whether one output of the version is kept only as it was changed by hand.
+    fn is_edited(&self, version: Generation) -> Result<bool> {
+        let edited = self.driver.boundary.kept_versions(&self.run)?.get(&version).copied();
+        Ok(edited == Some(Kept::Edited))
     }
 
     /// What a run of the task would be made from now; for a task that is not declared, what the publication that is
@@ -136,7 +204,10 @@ impl Work<'_> {
         }
         let published = self.driver.machine.heads().values().filter_map(|head| head.publication.as_ref());
         let replaced = published.max_by_key(|publication| publication.run.generation);
-        Ok(replaced.map_or_else(|| Fingerprint::builder().build(), |publication| publication.fingerprint.clone()))
+        Ok(replaced.map_or_else(Fingerprint::unknown, |publication| match &publication.rollback {
+            Some(rollback) => rollback.in_force.clone(),
+            None => publication.fingerprint.clone(),
+        }))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::boundary::Boundary;
 use crate::driver::Driver;
-use crate::report::exit_code;
 use refrain_core::{
     Answer, AttemptFilter, AttemptId, AttemptRecord, Ending, Head, Holder, Input, Key, Outcome, Result, Retry,
     SlotAddress, Verdict, Window, verdict,
@@ -56,23 +55,39 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
         let anchor = decided.map(|(_, head)| head).max_by_key(|head| head.generation());
         verdict(record.attempt, run, record.generation.unwrap_or_default(), anchor)
     });
-    let (outcome, window, code) = match judged {
+    let (outcome, window) = match judged {
         // Another output is still to follow: not settled yet.
-        _ if follows => (Outcome::Decided, Window::Published, exit_code::DECIDED),
-        _ if shown => (Outcome::Published, Window::Published, exit_code::PUBLISHED),
-        Some(Verdict::Published) => (Outcome::Published, Window::Published, exit_code::PUBLISHED),
-        Some(Verdict::Superseded) => (Outcome::Superseded, Window::NothingPublished, exit_code::FENCED),
-        Some(Verdict::Never) | None => (Outcome::Error, Window::NothingPublished, exit_code::FAILED),
+        _ if follows => (Outcome::Decided, Window::Published),
+        _ if shown => (Outcome::Published, Window::Published),
+        Some(Verdict::Published) => (Outcome::Published, Window::Published),
+        Some(Verdict::Superseded) => (Outcome::Superseded, Window::NothingPublished),
+        Some(Verdict::Never) | None => (Outcome::Error, Window::NothingPublished),
     };
+    // An attempt that told its end already, if not the last word, keeps what it told.
+    let told = record.ending.as_ref();
+    let restored = restored_by(driver, record).map(|what| format!("; it was rolling back to {what}"));
+    let how = if told.is_some() { "how it ended was found out" } else { WITHOUT_A_WORD };
     Ending {
-        at: driver.boundary.now(),
+        at: told.map_or_else(|| driver.boundary.now(), |told| told.at),
         outcome,
         window,
-        exit_code: code,
+        exit_code: told.and_then(|told| told.exit_code),
+        stopped_by: told.and_then(|told| told.stopped_by),
         error_kind: None,
         retry: Some(Retry::of(outcome, None, None, None)),
-        message: Some(format!("{WITHOUT_A_WORD}; settled by attempt {}", driver.id)),
+        message: Some(format!("{how}{}; settled by attempt {}", restored.unwrap_or_default(), driver.id)),
     }
+}
+
+/// Which version the attempt was publishing again, as far as a head or the store knows its run.
+fn restored_by(driver: &Driver<'_>, record: &AttemptRecord) -> Option<String> {
+    let mut published = driver.machine.heads().values().filter_map(|head| head.publication.as_ref());
+    if let Some(publication) = published.find(|publication| publication.attempt == record.attempt) {
+        return publication.restored();
+    }
+    let run = driver.boundary.store.key(&record.key).ok()??.run?;
+    let version = run.restores.filter(|_| Some(run.run_id) == record.run)?;
+    Some(format!("version {version}"))
 }
 
 /// Whether every slot of the attempt's run shows it, or a later generation.

@@ -14,9 +14,7 @@ pub use compacted::CompactedKey;
 use compacted::Folded;
 use expected::{Expected, add_expected, in_range};
 use jiff::Timestamp;
-use refrain_core::{
-    Generation, Interval, Key, KeySummary, Outcome, Publication, Result, StoreTime, TaskName, differences,
-};
+use refrain_core::{Generation, Interval, Key, KeySummary, Outcome, Publication, Result, StoreTime, TaskName, Window};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -239,9 +237,10 @@ impl Boundary {
     fn changed_definition(&self, task: &Task, publication: &Publication, key: &Key) -> Option<String> {
         let partition = task.partitions.partition_of_key(&key.partition).ok()?;
         let plan = Plan::new(task, &partition, &self.sinks).ok()?;
-        let mut changes = differences(&publication.fingerprint, &self.made_from_publications(&plan).ok()?);
-        changes.retain(|change| change.part.strip_prefix("input:").is_none_or(|name| plan.reads_publication(name)));
-        (!changes.is_empty()).then(|| crate::peek::changed_line(&changes))
+        let changes = publication.changes_among(&self.made_from_publications(&plan).ok()?, |change| {
+            change.part.strip_prefix("input:").is_none_or(|name| plan.reads_publication(name))
+        });
+        (!changes.is_empty()).then(|| crate::peek::changed_line(publication, &changes))
     }
 }
 
@@ -255,6 +254,7 @@ fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {
         }
         (None, Some(ending)) => match ending.outcome {
             Outcome::Published | Outcome::AlreadyPublished | Outcome::Superseded => State::Published,
+            Outcome::Recovered if ending.window == Window::Published => State::Published,
             Outcome::Decided | Outcome::Unknown => State::Unsettled,
             _ => State::Failed,
         },

@@ -5,13 +5,13 @@ use crate::compact;
 use crate::conclude::describe;
 use crate::holder::life_of;
 use crate::lineage::{Lineages, StaleInput};
-use crate::peek::{changes, drift, everywhere, find_published, partition_flag};
+use crate::peek::{changes, drift, everywhere, find_published, made_from_now, partition_flag};
 use crate::plan::{Plan, PlannedSource};
 use crate::process::{Liveness, ProcessIdentity};
 use crate::task::{OnChange, Task};
 use refrain_core::{
     AttemptFilter, AttemptId, Condition, Difference, Error, ErrorKind, Input, Key, KeyState, Partition, Publication,
-    Result,
+    Result, differences,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -159,7 +159,13 @@ impl Boundary {
         let changes = changes(self, plan, publication)?;
         self.counted_on(plan, before, why)?;
         if changes.is_empty() && why.after.is_none() {
-            why.because.push("the command, the code, the parameters and the inputs are what they were".to_owned());
+            match publication.restored() {
+                Some(version) => why.because.push(self.chosen(plan, publication, &version)?),
+                None => {
+                    why.because
+                        .push("the command, the code, the parameters and the inputs are what they were".to_owned());
+                }
+            }
             return Ok(());
         }
         why.changed = true;
@@ -179,6 +185,23 @@ impl Boundary {
             OnChange::Refuse => why.would = Would::Refuse,
         }
         Ok(())
+    }
+
+    /// Why a rollback stands, and how what it restored differs from what a run would make.
+    fn chosen(&self, plan: &Plan, publication: &Publication, version: &str) -> Result<String> {
+        let chosen = format!("it was rolled back to {version} on purpose, and nothing changed since");
+        if !publication.fingerprint.is_known() {
+            return Ok(format!("{chosen}; what that was made from is not known"));
+        }
+        let differences = differences(&publication.fingerprint, &made_from_now(self, plan)?);
+        if differences.is_empty() {
+            return Ok(format!("{chosen}; a run would be made from the same"));
+        }
+        let differences: Vec<_> = differences.iter().map(Difference::with_values).collect();
+        Ok(format!(
+            "{chosen}; from that version to what `run` would be given now: {}; `--rerun` would replace it",
+            differences.join(", ")
+        ))
     }
 
     fn unpublished(
@@ -297,7 +320,7 @@ fn refuse(why: &mut Why, input: &str, error: Error) {
 
 /// The process of an attempt, if the store remembers it.
 fn who(boundary: &Boundary, attempt: AttemptId) -> Result<Option<String>> {
-    let filter = AttemptFilter { id_prefix: Some(attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+    let filter = AttemptFilter { id_part: Some(attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
     let record = boundary.store.attempts(&filter)?.into_iter().next();
     let process = record.and_then(|record| serde_json::from_str::<ProcessIdentity>(&record.process).ok());
     Ok(process.map(|process| process.to_string()))

@@ -92,6 +92,7 @@ pub(super) fn a_later_generation_replaces_the_publication(factory: &dyn SinkFact
             generation: attempt.run.generation,
             run_id: attempt.run.run_id,
             attempt: attempt.holder.attempt,
+            made_from: None,
         })
         .collect();
     assert_eq!(head.history, expected, "2.1: the last eight, newest first");

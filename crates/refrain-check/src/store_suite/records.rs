@@ -74,13 +74,15 @@ pub(super) fn attempts_are_listed_newest_first_and_filtered(factory: &dyn StoreF
     assert_eq!(list(AttemptFilter { task: daily.clone(), limit: Some(1), ..any() }), [4]);
     assert_eq!(list(AttemptFilter { unfinished: true, ..any() }), [2]);
     assert_eq!(list(AttemptFilter { unfinished: true, partition: Some("a".to_owned()), ..any() }), []);
-    assert_eq!(list(AttemptFilter { id_prefix: Some("aaaa".to_owned()), ..any() }), [4, 3, 2, 1]);
-    assert_eq!(list(AttemptFilter { id_prefix: Some(attempt(3).to_string()), ..any() }), [3]);
+    assert_eq!(list(AttemptFilter { id_part: Some("aaaa".to_owned()), ..any() }), [4, 3, 2, 1]);
+    assert_eq!(list(AttemptFilter { id_part: Some(attempt(3).to_string()), ..any() }), [3]);
     // Attempts 1 and 4 work for the run that attempt 1 opened.
     let run = run_id(1).to_string();
-    assert_eq!(list(AttemptFilter { id_prefix: Some(run.to_uppercase()), ..any() }), [4, 1]);
-    assert_eq!(list(AttemptFilter { id_prefix: Some("%".to_owned()), ..any() }), [], "no letter is a wildcard");
-    assert_eq!(list(AttemptFilter { id_prefix: Some("0".to_owned()), ..any() }), []);
+    assert_eq!(list(AttemptFilter { id_part: Some(run.to_uppercase()), ..any() }), [4, 1]);
+    assert_eq!(list(AttemptFilter { id_part: Some("%".to_owned()), ..any() }), [], "no letter is a wildcard");
+    let end = attempt(3).to_string().split_off(20);
+    assert_eq!(list(AttemptFilter { id_part: Some(end), ..any() }), [3], "ids differ in their ends");
+    assert_eq!(list(AttemptFilter { id_part: Some("c".to_owned()), ..any() }), []);
 }
 
 pub(super) fn an_attempt_shows_its_token_and_its_run(factory: &dyn StoreFactory) {

@@ -104,7 +104,16 @@ pub(super) fn opened_after(
 }
 
 pub(super) fn ending(outcome: Outcome, window: Window) -> Ending {
-    Ending { at: Timestamp::UNIX_EPOCH, outcome, window, exit_code: 0, error_kind: None, message: None, retry: None }
+    Ending {
+        at: Timestamp::UNIX_EPOCH,
+        outcome,
+        window,
+        exit_code: Some(0),
+        stopped_by: None,
+        error_kind: None,
+        message: None,
+        retry: None,
+    }
 }
 
 pub(super) fn published() -> Ending {

@@ -6,8 +6,9 @@ use super::{print, table};
 use crate::args::LogArgs;
 use crate::context::Context;
 use crate::output;
-use refrain::core::{AttemptFilter, AttemptRecord, Ending, Key, Outcome};
-use refrain::{Boundary, Error, ErrorKind, Result};
+use refrain::core::{AttemptFilter, AttemptRecord, Ending, Generation, Key, Outcome, Window};
+use refrain::process::signal_name;
+use refrain::{Boundary, Result};
 
 /// Shows attempts, newest first.
 pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
@@ -31,8 +32,7 @@ pub(crate) fn log(context: &Context, args: &LogArgs) -> Result<()> {
     let attempts = boundary.store().attempts(&filter)?;
     if args.json {
         for attempt in &attempts {
-            let line = serde_json::to_string(attempt)
-                .map_err(|error| Error::new(ErrorKind::Internal, "cannot write JSON").because(error))?;
+            let line = super::attempt_json(attempt)?.to_string();
             if !output::data(&line) {
                 break;
             }
@@ -80,18 +80,21 @@ fn row(attempt: &AttemptRecord) -> Vec<String> {
         format!("{:.0}", attempt.started_at),
         attempt.key.task.to_string(),
         if attempt.key.partition.is_empty() { "-".to_owned() } else { attempt.key.partition.clone() },
-        attempt.generation.map(|generation| generation.to_string()).unwrap_or_default(),
+        version_of(attempt).map(|generation| generation.to_string()).unwrap_or_default(),
         attempt.attempt.to_string(),
         attempt.token.to_string(),
-        ending.map_or("not ended, or not known", outcome).to_owned(),
-        ending.map(|ending| ending.exit_code.to_string()).unwrap_or_default(),
+        ending.map_or_else(|| "not ended, or not known".to_owned(), outcome),
+        ending.and_then(|ending| ending.exit_code).map(|code| code.to_string()).unwrap_or_default(),
         ending.and_then(|ending| ending.message.clone()).unwrap_or_default(),
     ]
 }
 
 /// The outcome for people.
-pub(crate) fn outcome(ending: &Ending) -> &'static str {
-    match ending.outcome {
+pub(crate) fn outcome(ending: &Ending) -> String {
+    if let Some(signal) = ending.stopped_by {
+        return format!("ended by {} sent to refrain", signal_name(signal));
+    }
+    let word = match ending.outcome {
         Outcome::Published => "published",
         Outcome::AlreadyPublished => "already published",
         Outcome::Decided => "decided",
@@ -102,7 +105,24 @@ pub(crate) fn outcome(ending: &Ending) -> &'static str {
         Outcome::Unknown => "unknown",
         Outcome::Refused => "refused",
         Outcome::TimedOut => "timed out",
-        Outcome::Error if ending.exit_code == 0 => "recovered",
+        Outcome::Recovered => "recovered",
+        Outcome::Error if ending.exit_code.is_none() => "ended without a word",
         Outcome::Error => "error",
+    };
+    word.to_owned()
+}
+
+/// The same with the exit code, where one was given that says more.
+pub(crate) fn with_code(ending: &Ending) -> String {
+    match ending.exit_code {
+        Some(code) if code != 0 => format!("{} (exit code {code})", outcome(ending)),
+        _ => outcome(ending),
     }
+}
+
+/// The version that an attempt published, or found published. What a failed one was meant to be is none.
+pub(crate) fn version_of(attempt: &AttemptRecord) -> Option<Generation> {
+    let ending = attempt.ending.as_ref()?;
+    let shown = ending.window == Window::Published && ending.outcome != Outcome::Recovered;
+    attempt.generation.filter(|_| shown)
 }

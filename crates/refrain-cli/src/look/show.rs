@@ -1,13 +1,13 @@
 //! `refrain show`
 
-use super::log::outcome;
+use super::log::{version_of, with_code};
 use crate::args::ShowArgs;
 use crate::context::Context;
 use crate::{json, output};
 use refrain::core::{AttemptFilter, AttemptRecord, PinnedInput};
 use refrain::lookup::{Found, PublishedPath};
 use refrain::process::ProcessIdentity;
-use refrain::{Boundary, Error, ErrorKind, Result};
+use refrain::{Boundary, Result};
 
 /// Shows one run, attempt or published path.
 pub(crate) fn show(context: &Context, args: &ShowArgs) -> Result<()> {
@@ -25,7 +25,10 @@ pub(crate) fn show(context: &Context, args: &ShowArgs) -> Result<()> {
             output::data(&json(&all)?);
         }
         Found::Attempts(attempts) => {
-            for record in &attempts {
+            for (index, record) in attempts.iter().enumerate() {
+                if index > 0 {
+                    output::data("");
+                }
                 attempt(record, &boundary.inputs_of(record)?);
             }
         }
@@ -71,8 +74,7 @@ fn inputs(pins: &[PinnedInput]) {
 }
 
 fn attempt_value(boundary: &Boundary, record: &AttemptRecord) -> Result<serde_json::Value> {
-    let mut value = serde_json::to_value(record)
-        .map_err(|error| Error::new(ErrorKind::Internal, "an attempt cannot be written as JSON").because(error))?;
+    let mut value = super::attempt_json(record)?;
     if let Some(fields) = value.as_object_mut() {
         fields.insert("inputs".to_owned(), serde_json::json!(boundary.inputs_of(record)?));
     }
@@ -85,7 +87,7 @@ fn attempt(record: &AttemptRecord, pins: &[PinnedInput]) {
     if let Some(run) = record.run {
         line("run", &run.to_string());
     }
-    if let Some(generation) = record.generation {
+    if let Some(generation) = version_of(record) {
         line("version", &generation.to_string());
     }
     inputs(pins);
@@ -98,7 +100,7 @@ fn attempt(record: &AttemptRecord, pins: &[PinnedInput]) {
         None => line("outcome", "not ended, or not known (refrain recover settles it)"),
         Some(ending) => {
             line("ended", &format!("{:.3}", ending.at));
-            line("outcome", &format!("{} (exit code {})", outcome(ending), ending.exit_code));
+            line("outcome", &with_code(ending));
             line("window", ending.window.sentence());
             if let Some(message) = &ending.message {
                 line("message", message);
@@ -112,13 +114,13 @@ fn published(boundary: &Boundary, path: &PublishedPath) -> Result<()> {
     output::data(&format!("{}: published by refrain", path.location));
     line("key", &path.key.to_string());
     line("version", &publication.run.generation.to_string());
-    if let Some(version) = publication.run.restores {
-        line("restores", &format!("version {version} (a rollback)"));
+    if let Some(version) = publication.restored() {
+        line("restores", &format!("{version} (a rollback)"));
     }
     line("run", &publication.run.run_id.to_string());
     line("attempt", &publication.attempt.to_string());
     let filter =
-        AttemptFilter { id_prefix: Some(publication.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+        AttemptFilter { id_part: Some(publication.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
     // A store that was lost and made anew does not remember who it was.
     if let Some(record) = boundary.store().attempts(&filter)?.first() {
         line("started", &format!("{:.3}", record.started_at));
@@ -134,7 +136,7 @@ fn published(boundary: &Boundary, path: &PublishedPath) -> Result<()> {
         }
     }
     inputs(&publication.run.inputs);
-    line("made from", &publication.fingerprint.digest);
+    line("made from", &publication.fingerprint.digest); // "unknown" where nobody knows
     for (part, value) in &publication.fingerprint.parts {
         line("", &format!("{part}: {value}"));
     }
@@ -143,7 +145,8 @@ fn published(boundary: &Boundary, path: &PublishedPath) -> Result<()> {
         &path.drift.as_ref().map_or_else(|| "what was published".to_owned(), |what| format!("changed by hand: {what}")),
     );
     for version in path.versions.iter().filter(|version| !version.current) {
-        line("kept", &format!("version {}: {}", version.generation, version.locations.join(", ")));
+        let edited = if version.edited { " (changed by hand after it was published)" } else { "" };
+        line("kept", &format!("version {}{edited}: {}", version.generation, version.locations.join(", ")));
     }
     Ok(())
 }

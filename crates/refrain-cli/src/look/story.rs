@@ -1,10 +1,11 @@
 //! Attempts as a story: what happened, when, who did it, why it ended, what was published, what to do next.
 
-use super::log::outcome;
+use super::log::with_code;
 use super::screen::{Screen, ago, lasted};
 use crate::output;
 use jiff::Timestamp;
 use refrain::core::{AttemptRecord, Ending, Outcome};
+use refrain::lookup::short_id;
 use refrain::process::ProcessIdentity;
 use refrain::{Boundary, Result};
 
@@ -49,10 +50,11 @@ fn chapter(boundary: &Boundary, attempt: &AttemptRecord, now: Timestamp, screen:
         tell("what it published is kept no longer".to_owned());
     }
     for place in &retold.places {
-        tell(format!("published: {place}"));
+        let edited = if place.edited { " (changed by hand since)" } else { "" };
+        tell(format!("published: {}{edited}", place.location));
     }
     if !published && boundary.output_of(&attempt.key.task, attempt.attempt)?.is_some() {
-        tell(format!("what it printed: refrain log --output {}", attempt.attempt));
+        tell(format!("what it printed: refrain log --output {}", short_id(attempt.attempt)));
     }
     if let Some(next) = &retold.next {
         tell(format!("next: {next}"));
@@ -64,8 +66,7 @@ fn ended(attempt: &AttemptRecord, ending: &Ending) -> String {
     match (ending.outcome, attempt.generation) {
         (Outcome::Published, Some(version)) => format!("published version {version}"),
         (Outcome::AlreadyPublished, Some(version)) => format!("found version {version} published"),
-        _ if ending.exit_code == 0 => outcome(ending).to_owned(),
-        _ => format!("{} (exit code {})", outcome(ending), ending.exit_code),
+        _ => with_code(ending),
     }
 }
 

@@ -15,6 +15,7 @@ mod looks;
 mod owners;
 mod pins;
 mod rollbacks;
+mod told;
 
 use refrain_testkit::program::Home;
 

@@ -162,7 +162,8 @@ fn repeated_rollbacks_go_further_back_and_end_in_an_error_that_changes_nothing()
     let home = declared("replace", &["one", "two", "three"]);
     rolled_back(&home, 4, "two");
     rolled_back(&home, 5, "one");
-    assert_fails(&home.run(["rollback", "job"]), &["an earlier version", "is not kept"]);
+    let refused = ["shows version 1 again", "no version before that is kept", "refrain rollback job --to 4"];
+    assert_fails(&home.run(["rollback", "job"]), &refused);
     assert_eq!(home.read("out.csv"), "one\n");
     // By its number every version is still there.
     home.run(["rollback", "job", "--to", "3"]).success();
@@ -173,6 +174,106 @@ fn repeated_rollbacks_go_further_back_and_end_in_an_error_that_changes_nothing()
 #[test]
 fn a_rollback_of_a_first_version_is_an_error() {
     let home = declared("keep", &["one"]);
-    assert_fails(&home.run(["rollback", "job"]), &["an earlier version", "is not kept"]);
+    let failed = home.run(["rollback", "job"]);
+    assert_fails(&failed, &["its first publication: there never was an earlier one"]);
+    assert!(!failed.stderr.contains("keep"), "{failed}");
     assert_eq!((home.read("out.csv"), home.exists("executed")), ("one\n".into(), false));
+}
+
+/// A task whose parameter is part of what it writes.
+fn with_parameter() -> Home {
+    let home = home();
+    home.config(
+        "[task.job]\ncommand = \"(cat $REFRAIN_IN_SOURCE; echo $REFRAIN_PARAM_LATE) > $REFRAIN_OUT\"\n\
+         in.source = \"source\"\nparam = { late = \"15\" }\nout.out = \"out.csv\"\n",
+    );
+    home.write("source", "a\n");
+    run(&home, &["job"], "").published();
+    home.write("source", "b\n");
+    run(&home, &["job", "--param", "late=30"], "").already_published();
+    run(&home, &["job", "--param", "late=30", "--if-changed"], "").published();
+    home
+}
+
+#[track_caller]
+fn prints(output: &Output, text: &str) {
+    assert!(output.stdout.contains(text), "does not print `{text}`\n{output}");
+}
+
+fn made_from(home: &Home) -> serde_json::Value {
+    let shown = home.run(["show", "out.csv", "--json"]).success().stdout;
+    serde_json::from_str::<serde_json::Value>(&shown).unwrap()["publication"]["fingerprint"]["parts"].clone()
+}
+
+#[test]
+fn a_rollback_is_made_from_what_the_version_that_it_restores_was_made_from() {
+    let home = with_parameter();
+    let second = made_from(&home);
+    assert_eq!(second["param:late"], "\"30\"");
+    rolled_back(&home, 3, "a\n15");
+    let first = made_from(&home);
+    assert_eq!(first["param:late"], "\"15\"");
+    assert_ne!(first["input:source"], second["input:source"]);
+    home.run(["rollback", "job", "--to", "2"]).success();
+    assert_eq!((home.read("out.csv"), made_from(&home)), ("b\n30\n".to_owned(), second));
+    prints(&home.run(["show", "out.csv"]).success(), "restores     version 2 (a rollback)");
+    home.run(["rollback", "job", "--to", "3"]).success();
+    assert_eq!(made_from(&home), first, "a rollback to a rollback");
+}
+
+#[test]
+fn why_tells_that_a_rollback_is_on_purpose_and_how_it_differs_and_nothing_undoes_it() {
+    let home = with_parameter();
+    home.run(["rollback", "job"]).success();
+    home.run(["rollback", "job", "--to", "2"]).success();
+    let why = home.run(["why", "job"]).success();
+    prints(&why, "rolled back to version 2 on purpose");
+    prints(&why, "parameter `late` changed: \"30\" -> \"15\"");
+    assert!(!why.stdout.contains("are what they were"), "{why}");
+    for flags in [&["job"][..], &["job", "--if-changed"], &["job", "--if-changed", "--param", "late=30"]] {
+        run(&home, flags, "").already_published().never_says("changed since");
+    }
+    home.write("source", "c\n");
+    run(&home, &["job"], "").already_published().says("changed since it was rolled back to version 2: input `source`");
+    run(&home, &["job", "--if-changed"], "").published();
+    assert_eq!(home.read("out.csv"), "c\n15\n");
+}
+
+#[test]
+fn a_version_that_was_changed_by_hand_is_published_only_on_purpose_and_is_marked() {
+    let home = declared("keep", &["one"]);
+    home.write("out.csv", "HAND\n");
+    run(&home, &["job", "--rerun"], "").published();
+    let refused = [
+        "version 1 of `job` was changed by hand",
+        "kept: 1 (as it was changed by hand)",
+        "refrain rollback job --to 1",
+    ];
+    assert_fails(&home.run(["rollback", "job"]), &refused);
+    assert_eq!(home.read("out.csv"), "one\n");
+    home.run(["path", "job", "--version", "1"]).success().says("version 1 was changed by hand");
+    prints(&home.run(["show", "out.csv"]).success(), "version 1 (changed by hand after it was published): ");
+    home.run(["rollback", "job", "--to", "1"]).success().says("publishing version 1 as it was changed by hand again");
+    assert_eq!(home.read("out.csv"), "HAND\n");
+    let shown = home.run(["show", "out.csv"]).success();
+    prints(&shown, "version 1 as it was changed by hand (a rollback)");
+    prints(&shown, "made from    unknown");
+    prints(&home.run(["why", "job"]).success(), "rolled back to version 1 as it was changed by hand on purpose");
+    prints(&home.run(["log", "job"]).success(), "rolled back to version 1 as it was changed by hand");
+}
+
+#[test]
+fn who_reads_a_version_that_was_changed_by_hand_is_told() {
+    let home = declared("keep", &["one"]);
+    let config = home.read("refrain.toml");
+    let reader = "[task.reader]\ncommand = \"cat $REFRAIN_IN_JOB > $REFRAIN_OUT\"\nin.job = { task = \"job\" }\n\
+                  out.out = \"read.csv\"\n";
+    home.config(&format!("{config}\n{reader}"));
+    home.write("out.csv", "HAND\n");
+    run(&home, &["job", "--rerun"], "").published();
+    home.run(["rollback", "job", "--to", "1"]).success();
+    run(&home, &["reader"], "")
+        .published()
+        .says("input `job` is version 3 of `job`, which is version 1 as it was changed by hand");
+    assert_eq!(home.read("read.csv"), "HAND\n");
 }

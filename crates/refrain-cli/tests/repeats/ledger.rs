@@ -62,7 +62,7 @@ fn ledg_08_a_deleted_target_is_noticed_and_published_again_on_demand() {
     let home = published();
     fs::remove_file(home.join("out.csv")).unwrap();
     let call = run(&home, &["job", "--out", "out.csv"], SCRIPT).nothing(125, "refused");
-    call.says("ledger is ahead of the sink").says("is gone").says("refrain run").says("--rerun");
+    call.says("ledger is ahead of the sink").says("is gone: ").says("refrain run").says("--rerun");
     assert_eq!(executions(&home), 1);
     run(&home, &["job", "--out", "out.csv", "--rerun"], SCRIPT).published();
     assert_eq!(home.read("out.csv"), "data\n");
@@ -77,7 +77,7 @@ fn ledg_08_an_edited_target_is_noticed_everywhere_and_kept_when_it_is_replaced()
     assert!(home.run(["status"]).success().stdout.contains("changed by hand"));
     let why = home.run(["why", "job"]).success().stdout;
     assert!(why.contains("would refuse") && why.contains("--rerun"), "{why}");
-    run(&home, &["job"], "").nothing(125, "refused").says("was changed since").says("--rerun");
+    run(&home, &["job"], "").nothing(125, "refused").says("was changed by hand: `").says("--rerun");
     assert_eq!(home.read("out.csv"), "data\nby hand\n", "noticed, not touched");
     run(&home, &["job", "--rerun"], "").published();
     assert_eq!(home.read("out.csv"), "data\n");
@@ -89,7 +89,7 @@ fn ledg_08_an_edited_target_is_noticed_everywhere_and_kept_when_it_is_replaced()
 fn ledg_08_an_edit_of_the_same_size_is_noticed() {
     let home = published();
     home.write("out.csv", "DATA\n");
-    run(&home, &["job", "--out", "out.csv"], SCRIPT).nothing(125, "refused").says("was changed since");
+    run(&home, &["job", "--out", "out.csv"], SCRIPT).nothing(125, "refused").says("was changed by hand: ");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn rollback_to_a_version_publishes_that_one_and_refuses_what_is_not_kept() {
     assert_eq!(home.read("out.csv"), "one\n");
     assert_fails(&home.run(["rollback", "job", "--to", "4"]), &["is the one that is published"]);
     assert_fails(&home.run(["rollback", "job", "--to", "9"]), &["version 9", "is not kept", "1, 2, 3"]);
-    assert_fails(&home.run(["rollback", "absent"]), &["is not published"]);
+    assert_fails(&home.run(["rollback", "absent"]), &["no task `absent`"]);
     assert_eq!(home.read("out.csv"), "one\n");
 }
 

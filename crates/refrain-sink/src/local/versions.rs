@@ -116,6 +116,7 @@ impl Site<'_> {
                 locations: vec![self.target.display().to_string()],
                 replaced_at: None,
                 current: true,
+                edited: false,
             });
         }
         versions.extend(self.kept(head.as_ref())?.iter().map(Kept::version));
@@ -323,6 +324,7 @@ impl Kept {
             locations: vec![self.location.display().to_string()],
             replaced_at: Some(self.replaced_at),
             current: false,
+            edited: self.label.drifted && self.label.attempt.is_some(),
         }
     }
 }

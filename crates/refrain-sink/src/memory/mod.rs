@@ -37,6 +37,7 @@ struct Slot {
 struct Former {
     generation: Generation,
     content: Bytes,
+    edited: bool,
     /// When what replaced it was sealed: this sink has no clock.
     replaced_at: Timestamp,
 }
@@ -101,7 +102,9 @@ impl Slot {
 
     /// What a commit replaces must be what the head says, or be replaced with permission; it is kept.
     fn replace(&mut self, address: &SlotAddress, head: Head, content: Bytes, options: CommitOptions) -> Result<()> {
-        match self.condition(address) {
+        let condition = self.condition(address);
+        let edited = matches!(condition, Condition::Drifted(_));
+        match condition {
             Condition::Foreign(what) if options.adopt == Adopt::Never => {
                 return Err(Error::new(refrain_core::ErrorKind::Conflict, what));
             }
@@ -113,7 +116,7 @@ impl Slot {
         let replaced_at = head.publication.as_ref().map(|publication| publication.sealed_at).unwrap_or_default();
         if let Some(former) = self.visible.replace(content) {
             let generation = self.head.as_ref().map(Head::generation).unwrap_or_default();
-            self.kept.insert(0, Former { generation, content: former, replaced_at });
+            self.kept.insert(0, Former { generation, content: former, edited, replaced_at });
         }
         self.head = Some(head);
         Ok(())
@@ -225,6 +228,7 @@ impl Sink for MemorySink {
             locations: vec![format!("memory:{}", slot.location)],
             replaced_at: None,
             current: true,
+            edited: false,
         });
         Ok(current.into_iter().chain(entry.kept.iter().map(|former| version_of(slot, former))).collect())
     }
@@ -281,6 +285,7 @@ fn version_of(slot: &SlotAddress, former: &Former) -> Version {
         locations: vec![format!("memory:{} version {}", slot.location, former.generation)],
         replaced_at: Some(former.replaced_at),
         current: false,
+        edited: former.edited,
     }
 }
 

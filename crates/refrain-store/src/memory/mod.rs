@@ -288,13 +288,12 @@ fn is_settled(record: &AttemptRecord) -> bool {
 }
 
 fn passes(record: &AttemptRecord, filter: &AttemptFilter) -> bool {
-    let named = |prefix: &String| {
-        let prefix = prefix.to_ascii_lowercase();
-        record.attempt.to_string().starts_with(&prefix)
-            || record.run.is_some_and(|run| run.to_string().starts_with(&prefix))
+    let named = |part: &String| {
+        let part = part.to_ascii_lowercase();
+        record.attempt.to_string().contains(&part) || record.run.is_some_and(|run| run.to_string().contains(&part))
     };
     filter.task.as_ref().is_none_or(|task| record.key.task == *task)
         && filter.partition.as_ref().is_none_or(|partition| record.key.partition == *partition)
-        && filter.id_prefix.as_ref().is_none_or(named)
+        && filter.id_part.as_ref().is_none_or(named)
         && !(filter.unfinished && is_settled(record))
 }

@@ -178,10 +178,10 @@ fn query(filter: &AttemptFilter) -> (String, Vec<Value>) {
     if let Some(partition) = &filter.partition {
         condition("key.partition = ?", Value::from(partition.clone()));
     }
-    if let Some(prefix) = &filter.id_prefix {
-        // Ids are stored in lower case; a comparison of prefixes knows no wildcards.
-        let prefix = Value::from(prefix.to_ascii_lowercase());
-        condition("(substr(attempt.attempt, 1, length(?)) = ? OR substr(attempt.run, 1, length(?)) = ?)", prefix);
+    if let Some(part) = &filter.id_part {
+        // Ids are stored in lower case; `instr` knows no wildcards.
+        let part = Value::from(part.to_ascii_lowercase());
+        condition("(instr(attempt.attempt, ?) > 0 OR instr(attempt.run, ?) > 0)", part);
     }
     if filter.unfinished {
         sql.push_str(" AND attempt.settled = 0"); // no parameter: a partial index serves it

@@ -3,7 +3,7 @@
 use super::standing::list;
 use crate::boundary::Boundary;
 use crate::plan::Plan;
-use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord, differences};
+use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
@@ -49,13 +49,22 @@ impl fmt::Display for StaleInput {
 }
 
 impl Boundary {
-    /// What a run that goes on reads and that has been published anew since, one line each.
-    pub(crate) fn newer_than_pinned(&self, run: &RunRecord) -> Result<Vec<String>> {
+    /// What a person should know of the publications that a run reads, one line each: what has been published anew since,
+    /// and what was changed by hand.
+    pub(crate) fn remarks_on_pins(&self, run: &RunRecord) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         for pin in &run.inputs {
             for read in pin.lineage.iter().flat_map(|lineage| &lineage.publications) {
-                let now = self.published_now(&read.key, None)?.map(|now| now.run);
-                if let Some(now) = now.filter(|now| now.run_id != read.run_id) {
+                let Some(now) = self.published_now(&read.key, None)? else { continue };
+                if now.run.run_id == read.run_id {
+                    if let Some(what) = now.restored().filter(|_| now.is_edited()) {
+                        lines.push(format!(
+                            "input `{}` is version {} of `{}`, which is {what}",
+                            pin.name, read.generation, read.key
+                        ));
+                    }
+                } else {
+                    let now = now.run;
                     lines.push(format!(
                         "input `{}` is pinned to version {} of `{}`; version {} stands now, and `--rerun` would read it",
                         pin.name, read.generation, read.key, now.generation
@@ -135,14 +144,15 @@ impl<'b> Lineages<'b> {
         Ok((stale, open))
     }
 
-    /// A rollback pins nothing: its fingerprint says what its inputs were when it was asked for.
+    /// A rollback pins nothing: it records what its inputs were when it was asked for.
     fn changed_since_rollback(&self, key: &Key, publication: &Publication) -> Result<Vec<StaleInput>> {
         let Some(task) = self.boundary.home.config.declared(&key.task) else { return Ok(Vec::new()) };
         let plan = Plan::new(task, &task.partitions.partition_of_key(&key.partition)?, &self.boundary.sinks)?;
-        let changes = differences(&publication.fingerprint, &self.boundary.made_from_publications(&plan)?);
+        let changes = publication.changes_among(&self.boundary.made_from_publications(&plan)?, |change| {
+            change.part.strip_prefix("input:").is_some_and(|name| plan.reads_publication(name))
+        });
         let names = changes.iter().filter_map(|change| change.part.strip_prefix("input:"));
-        let read = names.filter(|name| plan.reads_publication(name));
-        Ok(read.map(|name| StaleInput::SinceRollback { input: name.to_owned() }).collect())
+        Ok(names.map(|name| StaleInput::SinceRollback { input: name.to_owned() }).collect())
     }
 
     fn standing(&mut self, key: &Key) -> Result<Option<Rc<Publication>>> {

@@ -45,7 +45,7 @@ pub use rehearsal::{Rehearsal, Script};
 pub use relay::Relay;
 pub use shell::{find_program, has_pipe};
 pub use spawn::{CommandSpec, DEFAULT_GRACE, Program, Running, SpawnError, StdoutTarget, Warning, spawn};
-pub use supervise::{Ended, Event, EventReceiver, EventSender, TaskExit, Why, channel, supervise};
+pub use supervise::{Ended, Event, EventReceiver, EventSender, TaskExit, Why, channel, signal_name, supervise};
 
 /// The environment variable that every process of an attempt carries.
 pub const ATTEMPT_VARIABLE: &str = "REFRAIN_ATTEMPT";
