@@ -174,7 +174,6 @@ fn nothing_of_the_homes_own_state_is_an_input() {
     for path in [
         ".refrain/state.db",
         ".refrain",
-        ".",
         "db",
         "state/",
         "data/",
