@@ -130,11 +130,8 @@ mod tests {
     fn the_lines_of_the_template_are_a_configuration_once_they_are_no_comments() {
         let mut lines = TEMPLATE.lines();
         assert!(lines.clone().all(|line| line.starts_with('#')), "{TEMPLATE}");
-        let uncommented: String = lines
-            .by_ref()
-            .filter(|line| !line.starts_with("##"))
-            .map(|line| format!("{}\n", line.trim_start_matches('#').trim_start()))
-            .collect();
+        let keys = lines.by_ref().filter(|line| !line.starts_with("##"));
+        let uncommented = keys.map(|line| line.trim_start_matches('#').trim_start()).collect::<Vec<_>>().join("\n");
         let config = Config::parse(&uncommented, Path::new("/home"), &|_| None).unwrap();
         let names: Vec<_> = config.tasks.iter().map(|task| task.name.as_str()).collect();
         assert_eq!(names, ["daily_delays", "carriers"]);

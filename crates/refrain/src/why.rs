@@ -272,7 +272,7 @@ impl Boundary {
                 PlannedSource::Path { location, .. } => match self.inputs.version(location) {
                     Ok(_) => why.because.push(format!("input `{name}` would be {location}")),
                     Err(error) if error.kind == ErrorKind::Invalid => {
-                        refuse(why, name, self.lacking(plan, input, error))
+                        refuse(why, name, self.lacking(plan, input, error));
                     }
                     Err(error) => return Err(error),
                 },
