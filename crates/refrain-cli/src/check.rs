@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering;
 const FOUND: u8 = 1;
 /// How many undeclared writes are listed; all are in the JSON document.
 const MOST_WRITES: usize = 10;
+/// How many watched directories are listed.
+const MOST_DIRECTORIES: usize = 6;
 
 /// Checks; returns the exit code.
 pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<u8> {
@@ -74,52 +76,69 @@ impl Progress for Said {
             output::say(&format!("check: {what}"));
         }
     }
+
+    fn warn(&self, what: &str) {
+        output::say(&format!("warning: {what}"));
+    }
 }
 
 /// The verdict for people.
 fn tell(verdict: &Verdict, context: &Context, args: &CheckArgs) {
     for (number, finding) in verdict.findings.iter().enumerate() {
-        output::say(&format!("\n{}", paragraph(number + 1, finding)));
+        say(&format!("\n{}", paragraph(number + 1, finding)));
     }
     if let Some(failure) = &verdict.failure {
-        output::say(&format!("\nthe task fails in the scratch copy: {}", failure.what));
+        say(&format!("\nthe task fails in the scratch copy: {}", failure.what));
         if !failure.hint.is_empty() {
-            output::say(&format!("hint: {}", failure.hint));
+            say(&format!("hint: {}", failure.hint));
         }
         for (name, text) in [("stdout", &failure.stdout), ("stderr", &failure.stderr)] {
             if !text.trim().is_empty() {
-                output::say(&format!("its {name}:\n{}", indented(text.trim_end())));
+                say(&format!("its {name}:\n{}", indented(text.trim_end())));
             }
         }
     }
     if !verdict.findings.is_empty() || verdict.failure.is_some() {
-        output::say("");
+        say("");
     }
     for note in &verdict.notes {
-        output::say(&format!("note: {note}"));
+        say(&format!("note: {note}"));
     }
     for trial in &verdict.trials {
         for what in &trial.not_varied {
-            output::say(&format!("note: {}: not tried: {what}", trial.name));
+            say(&format!("note: {}: not tried: {what}", trial.name));
         }
     }
-    let watched: Vec<_> = verdict.watched.directories.iter().map(|path| path.display().to_string()).collect();
+    let directories = &verdict.watched.directories;
+    let mut watched: Vec<_> =
+        directories.iter().take(MOST_DIRECTORIES).map(|path| path.display().to_string()).collect();
+    if directories.len() > MOST_DIRECTORIES {
+        watched.push(format!("… ({} in all)", directories.len()));
+    }
     let how = if verdict.watched.shielded { "shielded and watched" } else { "watched, not shielded" };
-    output::say(&format!("{how}: {}; {}", watched.join(", "), verdict.watched.limits.join("; ")));
+    say(&format!("{how}: {}; {}", watched.join(", "), verdict.watched.limits.join("; ")));
     if args.trials.kill {
-        output::say(&format!("seed: {} (again: {})", verdict.seed, again(context, args, verdict.seed)));
+        say(&format!("seed: {} (again: {})", verdict.seed, again(context, args, verdict.seed)));
     }
     if let Some(scratch) = &verdict.scratch {
-        output::say(&format!("scratch: {}", scratch.display()));
+        say(&format!("scratch: {}", scratch.display()));
     }
     let rest = [("--twice", "twice"), ("--kill", "kill"), ("--race", "race")];
     let rest: Vec<_> = rest.iter().filter(|(_, name)| verdict.trials.iter().all(|trial| trial.name != *name)).collect();
     if verdict.result == Outcome::Repeatable && !rest.is_empty() {
         let flags: Vec<_> = rest.iter().map(|(flag, _)| *flag).collect();
-        output::say(&format!("note: there is more to try: {}", flags.join(" ")));
+        say(&format!("note: there is more to try: {}", flags.join(" ")));
     }
     let key = [verdict.task.as_str(), verdict.partition.as_str()].join(" ");
-    output::say(&format!("{}: {}", key.trim_end(), verdict.sentence()));
+    say(&format!("{}: {}", key.trim_end(), verdict.sentence()));
+}
+
+/// Says it with control characters written out: names and what a task printed may hold some.
+fn say(text: &str) {
+    let shown = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
+    let letters =
+        text.chars().map(|letter| if shown(letter) { letter.to_string() } else { letter.escape_default().to_string() });
+    output::say(&letters.collect::<String>());
 }
 
 fn paragraph(number: usize, finding: &Finding) -> String {
@@ -128,7 +147,7 @@ fn paragraph(number: usize, finding: &Finding) -> String {
         place.push_str(&format!(" output `{output}`"));
     }
     if let Some(file) = &finding.file {
-        place.push_str(&format!(", file `{file}`"));
+        place.push_str(&format!(", file `{}`", file.replace('\n', "\\n")));
     }
     let mut text = format!(
         "{number}. {}:{place}{} {}",
@@ -138,7 +157,11 @@ fn paragraph(number: usize, finding: &Finding) -> String {
     );
     if finding.writes.len() > 1 {
         for write in finding.writes.iter().take(MOST_WRITES) {
-            text.push_str(&format!("\n     {} {}", write.how.word(), write.path.display()));
+            text.push_str(&format!(
+                "\n     {} {}",
+                write.how.word(),
+                write.path.display().to_string().replace('\n', "\\n")
+            ));
         }
         if finding.writes.len() > MOST_WRITES {
             text.push_str(&format!("\n     … and {} more (--json lists them)", finding.writes.len() - MOST_WRITES));

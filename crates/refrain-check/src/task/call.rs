@@ -147,6 +147,22 @@ impl Caller<'_> {
         self.finish(self.start(stage, circumstances)?)
     }
 
+    /// Starts a call and waits for its end, but not longer than this; `None` when it was ended then.
+    pub(super) fn run_within(
+        &self,
+        stage: &Stage,
+        circumstances: &Circumstances,
+        most: Duration,
+    ) -> Result<Option<Called>> {
+        let mut call = self.start(stage, circumstances)?;
+        let ended = call.running.wait(Some(most), self.interrupted).map_err(watching)?;
+        if ended.is_none() && !(self.interrupted)() {
+            call.running.interrupt().map_err(watching)?;
+            return Ok(None);
+        }
+        self.finish(call).map(Some)
+    }
+
     /// Waits for the end of a call.
     pub(super) fn finish(&self, mut call: Call) -> Result<Called> {
         let waited = call.running.wait(None, self.interrupted).map_err(watching)?;

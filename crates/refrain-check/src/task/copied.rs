@@ -3,7 +3,7 @@
 //! Relative paths lead into the copy. An absolute path leads where it says: that is not prevented here, but it is found,
 //! because the real directories are looked at before and after.
 
-use super::writes::{How, Write, is_cache};
+use super::writes::{How, Write};
 use refrain::core::{Error, Result};
 use refrain::home::STATE_DIRECTORY;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl Copied {
             let path = path.strip_prefix(&self.copy).map_or_else(|_| path.clone(), |rest| self.real.join(rest));
             Write { path, how }
         };
-        let mut writes: Vec<_> = changed.chain(removed).map(named).filter(|write| !is_cache(&write.path)).collect();
+        let mut writes: Vec<_> = changed.chain(removed).map(named).collect();
         writes.sort();
         writes.dedup();
         writes

@@ -66,9 +66,9 @@ impl Ground {
                 }
                 Err(error) if wanted == Wanted::Shield => {
                     return Err(failed("put a shield around the task", error)
-                        .hint("a shield needs user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces) or root; without `--isolation shield` a copy is used"));
+                        .hint("run the check as root or where user namespaces are allowed; without `--isolation shield` a copy is used"));
                 }
-                Err(error) => format!("this system allows no shield: {error}"),
+                Err(error) => format!("there is no shield: {error}"),
             }
         };
         let outside = directories.outputs.iter().filter_map(|output| existing(output)).chain([directories.cwd.clone()]);
@@ -87,6 +87,20 @@ impl Ground {
     /// Whether the real files cannot be reached.
     pub(super) fn is_shielded(&self) -> bool {
         matches!(self, Self::Shielded(_))
+    }
+
+    /// What the task could do to real files.
+    pub(super) fn dangers(&self) -> Vec<String> {
+        match self {
+            Self::Shielded(shield) => shield
+                .open
+                .iter()
+                .map(|(path, why)| format!("real files below `{}` can be written: {why}", path.display()))
+                .collect(),
+            Self::Copied { why, .. } => vec![format!(
+                "the command runs in a copy of the home ({why}): what it writes to absolute paths, it writes to the real files"
+            )],
+        }
     }
 
     /// Takes back all writes, where that is possible.
@@ -138,12 +152,7 @@ impl Ground {
             Self::Shielded(shield) => Watched {
                 shielded: true,
                 directories: shield.covered().map(Path::to_owned).collect(),
-                limits: shield
-                    .open
-                    .iter()
-                    .map(|(path, why)| format!("`{}` has no layer over it: {why}", path.display()))
-                    .chain(["files elsewhere and other machines are not watched".to_owned()])
-                    .collect(),
+                limits: limits(shield),
             },
             Self::Copied { copied, why } => Watched {
                 shielded: false,
@@ -155,6 +164,18 @@ impl Ground {
             },
         }
     }
+}
+
+/// What the task meets otherwise than it really is, or can really write.
+fn limits(shield: &Shield) -> Vec<String> {
+    let open = shield.open.iter().map(|(path, why)| format!("`{}` can really be written: {why}", path.display()));
+    let refused = shield.refused.iter().map(|(path, why)| format!("`{}` is read-only: {why}", path.display()));
+    let always = [
+        "files directly in `/` are read-only",
+        "/proc, /sys and the devices in /dev are the real ones",
+        "services and other machines are not watched",
+    ];
+    open.chain(refused).chain(always.map(str::to_owned)).collect()
 }
 
 fn places(directories: &Directories) -> Vec<Place> {

@@ -42,6 +42,9 @@ pub(super) fn kill(trials: &mut Trials<'_>, moments: u32, seed: u64) -> Ran<Play
         }
         repeat(trials, &undisturbed, stage, &label, &mut tally)?;
     }
+    if tally.differing > 0 && !trials.differ_alone() {
+        tally.alone = differ_undisturbed(trials, &undisturbed)?;
+    }
     tally.tell(trials);
     trials.done.push(Trial {
         name: NAME,
@@ -81,6 +84,16 @@ fn fresh(trials: &mut Trials<'_>, number: u32) -> Result<Stage> {
     trials.stage(&format!("kill-{number:03}"), false, None)
 }
 
+/// Whether it is not the kills: a second undisturbed run differs as well.
+fn differ_undisturbed(trials: &mut Trials<'_>, undisturbed: &Played) -> Result<bool> {
+    trials.progress.step("kill: another undisturbed run, because outputs differ");
+    trials.ground.reset()?;
+    match trials.undisturbed("undisturbed-again")? {
+        Ok(again) => Ok(!trials.compare(NAME, undisturbed, &again, Kind::ContentDiffers)?),
+        Err(_) => Ok(false),
+    }
+}
+
 fn at(point: &str) -> Circumstances {
     Circumstances { env: vec![("REFRAIN_CRASH_AT".into(), point.into())], label: String::new() }
 }
@@ -114,6 +127,8 @@ struct Tally {
     kills: u32,
     late: u32,
     differing: u32,
+    /// Whether two undisturbed runs differ.
+    alone: bool,
     example: Vec<Finding>,
     example_place: String,
     broken: Vec<(String, String)>,
@@ -133,7 +148,7 @@ impl Tally {
                     .hint("let the command work from its declared inputs and $TMPDIR alone, whatever lies there from before"),
             );
         }
-        if self.differing > 0 && trials.differ_alone() {
+        if self.differing > 0 && (self.alone || trials.differ_alone()) {
             trials.notes.push(format!(
                 "after {} of {} kills the outputs differ, as those of two undisturbed runs do",
                 self.differing, self.kills

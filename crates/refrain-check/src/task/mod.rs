@@ -8,15 +8,19 @@
 //! does not. What was varied from run to run, and what could not be, stands in the verdict.
 
 mod call;
+mod control;
 mod copied;
 mod ground;
 mod inputs;
 mod kill;
+mod layer;
+mod mounts;
 mod pipes;
 mod race;
 mod shield;
 mod stage;
 mod today;
+mod told;
 mod trials;
 mod twice;
 mod verdict;
@@ -79,6 +83,8 @@ pub struct Request {
 pub trait Progress {
     /// The check begins this step.
     fn step(&self, what: &str);
+    /// Something that the task could do to real files, told before it runs.
+    fn warn(&self, what: &str);
 }
 
 /// A check that is ready to run.
@@ -129,79 +135,98 @@ impl Check {
     /// Those of the inputs; `internal` when a run cannot be started or watched; `unavailable` when it was interrupted.
     pub fn run(self, progress: &dyn Progress, interrupted: &dyn Fn() -> bool) -> Result<Verdict> {
         let Self { request, ground, scratch } = self;
-        let path =
-            scratch.path().canonicalize().map_err(|error| Error::io("cannot use the scratch directory", error))?;
-        let wishes = request.wishes;
-        let published = |name: &str| {
-            if !ground.is_shielded() {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    format!(
-                        "input `{name}` is a publication, which cannot be looked up without writing to the home's state"
-                    ),
-                )
-                .hint("check it where a shield is possible: as root, or with user namespaces"));
-            }
-            Boundary::with(request.home.clone(), Outside::default())?.hold_publication(
-                &request.task,
-                &request.partition,
-                name,
-            )
-        };
-        // The id only names a directory.
-        let owner = AttemptId::from_uuid(Uuid::nil());
-        let inputs = Inputs::hold(&request.task, &request.partition, &path, ground.is_shielded(), owner, &published)?;
-        let mut trials = Trials {
-            home: &request.home,
-            task: &request.task,
-            partition: &request.partition,
-            ground,
-            inputs,
-            caller: Caller {
-                program: request.program.clone(),
-                scratch: path.clone(),
-                task: request.task.name.to_string(),
-                partition: &request.partition,
-                interrupted,
-                count: std::cell::Cell::new(0),
-                keep: request.keep_scratch,
-            },
-            progress,
-            done: Vec::new(),
-            findings: Vec::new(),
-            notes: Vec::new(),
-            writes: BTreeSet::new(),
-        };
-        let failure = try_all(&mut trials, wishes)?;
-        tell_writes(&mut trials);
-        let result = match (&failure, trials.findings.is_empty()) {
-            (Some(_), _) => Outcome::CouldNotBeChecked,
-            (None, true) => Outcome::Repeatable,
-            (None, false) => Outcome::NotRepeatable,
-        };
-        let verdict = Verdict {
-            schema: 1,
-            task: request.task.name.to_string(),
-            partition: request.partition.key.clone(),
-            result,
-            trials: std::mem::take(&mut trials.done),
-            findings: std::mem::take(&mut trials.findings),
-            notes: std::mem::take(&mut trials.notes),
-            watched: trials.ground.watched(),
-            seed: wishes.seed,
-            failure: failure.map(|failure| *failure),
-            scratch: request.keep_scratch.then_some(path),
-        };
-        drop(trials);
-        if !request.keep_scratch {
+        let keep = request.keep_scratch;
+        let checked = scratch
+            .path()
+            .canonicalize()
+            .map_err(|error| Error::io("cannot use the scratch directory", error))
+            .and_then(|path| check(request, ground, path, progress, interrupted));
+        // Whatever came of it, nothing is mounted in it any more.
+        if !keep {
             let place = scratch.path().display().to_string();
             make_removable(scratch.path());
-            scratch
-                .close()
-                .map_err(|error| Error::io(format!("cannot remove the scratch directory `{place}`"), error))?;
+            let removed = scratch.close();
+            if checked.is_ok() {
+                removed.map_err(|error| Error::io(format!("cannot remove the scratch directory `{place}`"), error))?;
+            }
         }
-        Ok(verdict)
+        checked
     }
+}
+
+/// Does what was asked in the scratch directory `path`; takes the shield away at the end.
+fn check(
+    request: Request,
+    ground: Ground,
+    path: PathBuf,
+    progress: &dyn Progress,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Verdict> {
+    for danger in ground.dangers() {
+        progress.warn(&danger);
+    }
+    let wishes = request.wishes;
+    let published = |name: &str| {
+        if !ground.is_shielded() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "input `{name}` is a publication, which cannot be looked up without writing to the home's state"
+                ),
+            )
+            .hint("check it where a shield is possible: as root, or with user namespaces"));
+        }
+        Boundary::with(request.home.clone(), Outside::default())?.hold_publication(
+            &request.task,
+            &request.partition,
+            name,
+        )
+    };
+    // The id only names a directory.
+    let owner = AttemptId::from_uuid(Uuid::nil());
+    let inputs = Inputs::hold(&request.task, &request.partition, &path, ground.is_shielded(), owner, &published)?;
+    let mut trials = Trials {
+        home: &request.home,
+        task: &request.task,
+        partition: &request.partition,
+        ground,
+        inputs,
+        caller: Caller {
+            program: request.program.clone(),
+            scratch: path.clone(),
+            task: request.task.name.to_string(),
+            partition: &request.partition,
+            interrupted,
+            count: std::cell::Cell::new(0),
+            keep: request.keep_scratch,
+        },
+        progress,
+        done: Vec::new(),
+        findings: Vec::new(),
+        notes: Vec::new(),
+        writes: BTreeSet::new(),
+    };
+    let failure = try_all(&mut trials, wishes)?;
+    told::writes(&mut trials, failure.is_some());
+    let result = match (&failure, trials.findings.is_empty()) {
+        (Some(_), _) => Outcome::CouldNotBeChecked,
+        (None, true) => Outcome::Repeatable,
+        (None, false) => Outcome::NotRepeatable,
+    };
+    let verdict = Verdict {
+        schema: 1,
+        task: request.task.name.to_string(),
+        partition: request.partition.key.clone(),
+        result,
+        trials: std::mem::take(&mut trials.done),
+        findings: std::mem::take(&mut trials.findings),
+        notes: std::mem::take(&mut trials.notes),
+        watched: trials.ground.watched(),
+        seed: wishes.seed,
+        failure: failure.map(|failure| *failure),
+        scratch: request.keep_scratch.then_some(path),
+    };
+    Ok(verdict)
 }
 
 /// Copies of inputs are read-only, their directories too: nothing could be removed from those.
@@ -236,54 +261,6 @@ fn try_all(trials: &mut Trials<'_>, wishes: Wishes) -> Result<Option<Box<Failure
         return Ok(Some(failure));
     }
     Ok(None)
-}
-
-/// Turns what was written outside the outputs into findings.
-fn tell_writes(trials: &mut Trials<'_>) {
-    let writes = std::mem::take(&mut trials.writes);
-    let mut others = Vec::new();
-    let trial = trials.done.first().map_or("twice", |trial| trial.name);
-    let real = |spec: &refrain::task::OutputSpec| {
-        let location = spec.location.render(trials.partition, &trials.task.params).ok()?;
-        let place = trials.task.base.join(location);
-        Some((spec.name.clone(), place.canonicalize().unwrap_or(place)))
-    };
-    let outputs: Vec<_> = trials.task.outputs.iter().filter_map(real).collect();
-    let mut writes: Vec<_> = writes.into_iter().collect();
-    // Of a file that was created and then changed, the first is told.
-    writes.dedup_by(|later, first| later.path == first.path);
-    for write in writes {
-        let Some((name, _)) = outputs.iter().find(|(_, place)| write.path.starts_with(place)) else {
-            others.push(write);
-            continue;
-        };
-        let what = format!("it {} `{}`, where readers find the output", write.how.word(), write.path.display());
-        let mut finding = Finding::new(Kind::WritesLiveOutput, trial, what)
-            .of(name)
-            .because("the command writes to the published place instead of $REFRAIN_OUT: readers see half of it, and a repetition adds to it")
-            .hint("write to $REFRAIN_OUT (or $REFRAIN_OUT_<NAME>) alone; it is empty at the start of every attempt");
-        finding.writes = vec![write];
-        // Then it is this that makes the output grow.
-        for grown in trials.findings.iter_mut().filter(|grown| grown.output.as_ref() == Some(name)) {
-            if grown.kind == Kind::ReadsOwnOutput {
-                "the command adds to what is published, and takes its output from there".clone_into(&mut grown.cause);
-            }
-        }
-        trials.findings.push(finding);
-    }
-    if let Some(first) = others.first() {
-        let more = others.len() - 1;
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let mut finding = Finding::new(
-            Kind::UndeclaredWrite,
-            trial,
-            format!("it {} `{}`{more}, outside its outputs", first.how.word(), first.path.display()),
-        )
-        .because("what is written there is not staged, not published and not taken back when the command fails")
-        .hint("declare it as an output, or write it to $TMPDIR if it is only needed while the command runs");
-        finding.writes = others;
-        trials.findings.push(finding);
-    }
 }
 
 fn directories(request: &Request) -> Result<Directories> {

@@ -1,25 +1,28 @@
-//! The shield: private layers over the directories that a task may reach, so that whatever it writes there lands in the
-//! scratch directory, is seen by nobody else, and is known to the last file.
+//! The shield: private layers over everything that a task may reach, so that whatever it writes lands in the scratch
+//! directory, is seen by nobody else, and is known to the last file.
 //!
-//! It is a mount namespace with one overlay filesystem for each directory (overlayfs, Documentation/filesystems/overlayfs.rst
-//! of the kernel). An ordinary user gets it through a user namespace, where the kernel allows both (Linux 5.11 and later,
-//! unless the system turns user namespaces off). The real directories are the lower layers, which overlayfs never writes.
+//! It is a mount namespace with one overlay filesystem for each directory of `/` and for each mount (overlayfs,
+//! Documentation/filesystems/overlayfs.rst of the kernel); what cannot be covered is read-only there. Only `/proc`, `/sys`
+//! and the devices in `/dev` are as they are. An ordinary user gets it through a user namespace, where the kernel allows both
+//! (Linux 5.11 and later, unless the system turns user namespaces off). The real directories are the lower layers, which
+//! overlayfs never writes.
 //!
 //! The namespace is the calling process's own and ends with it: no mount outlives a check, however it is killed.
 
-use super::writes::{How, Write, is_cache};
+use super::layer::{Layer, private_directory};
+use super::mounts::{self, below, handle};
+use super::writes::Write;
+use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::{Mode, OFlags, open};
-use std::collections::HashMap;
-use std::fs::{self, DirBuilder, Permissions};
+use std::collections::VecDeque;
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use walkdir::WalkDir;
 
-/// A directory to lay a layer over.
+/// A directory that the task uses.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
@@ -31,41 +34,51 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Shield {
     scratch: PathBuf,
-    /// The scratch directory itself, below all layers.
+    /// The scratch directory itself, below all layers, on a mount of its own.
     scratch_handle: OwnedFd,
-    layers: Vec<Layer>,
+    /// Whether this is a user namespace, in which the mounts of the system cannot be taken apart.
+    user: bool,
+    places: Vec<Place>,
+    /// What lies over the real directories, outer ones first.
+    covers: Vec<Cover>,
+    /// What is mounted for the present round, in this order.
+    mounted: Vec<PathBuf>,
     sockets: Vec<(PathBuf, OwnedFd)>,
     round: u32,
-    /// What was written before [`Shield::mark`].
-    marked: HashMap<PathBuf, Stamp>,
-    /// Places that have no layer, and why.
+    /// Mounts that were made read-only.
+    closed: Vec<(PathBuf, MsFlags)>,
+    /// What the task cannot write, because there is no layer over it, and why.
+    pub(super) refused: Vec<(PathBuf, String)>,
+    /// What the task can really write.
     pub(super) open: Vec<(PathBuf, String)>,
 }
 
+/// What lies over a real directory.
 #[derive(Debug)]
-struct Layer {
-    place: PathBuf,
-    required: bool,
-    lower: OwnedFd,
-    /// In memory: an upper layer cannot lie below its own lower one.
-    in_memory: bool,
-    upper: PathBuf,
-    mounted: bool,
+enum Cover {
+    Layer(Layer),
+    /// The directory or file itself, where an outer layer would hide it; read-only.
+    Itself(PathBuf, OwnedFd),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp(u64, u64, i64, i64, i64, i64);
-
-impl Stamp {
-    fn of(found: &fs::Metadata) -> Self {
-        Self(found.ino(), found.size(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
+impl Cover {
+    fn place(&self) -> &Path {
+        match self {
+            Self::Layer(layer) => &layer.place,
+            Self::Itself(place, _) => place,
+        }
     }
 }
 
 /// A filesystem in memory, in the scratch directory of a shielded check.
 pub(super) const MEMORY: &str = "memory";
-/// Directories of the kernel's and of services, which are no place for results.
-const SYSTEM: &[&str] = &["/proc", "/sys", "/dev", "/run"];
+/// Directories of the kernel's, which hold no files.
+const KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
+/// Filesystems of the kernel's, which a chroot or a container may have elsewhere, too.
+const KERNEL_FILESYSTEMS: &[&str] =
+    &["proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "mqueue", "autofs", "fusectl", "binfmt_misc", "nsfs"];
+/// Most of the files beside a mount that are copied for an ordinary user.
+const MOST_BESIDE: u64 = 256 << 20;
 
 impl Shield {
     /// Puts this process behind a shield. It must have one thread only.
@@ -74,10 +87,12 @@ impl Shield {
     /// When the system does not allow it, or a required place cannot be covered. Nothing was changed then but the
     /// namespaces of this process.
     pub(super) fn enter(scratch: &Path, places: Vec<Place>) -> io::Result<Self> {
-        leave_for_own_namespace()?;
+        let user = leave_for_own_namespace()?;
         // Nothing of ours goes out, and what is unmounted outside goes here as well, so that a check holds no disk
         // (where the system shares its mounts; mount_namespaces(7)).
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
+        // A mount of its own stays writable when the one around it does not.
+        mount(Some(scratch), scratch, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
         let memory = scratch.join(MEMORY);
         private_directory(&memory)?;
         mount(Some("refrain-check"), &memory, Some("tmpfs"), MsFlags::empty(), Some("mode=0700"))?;
@@ -86,45 +101,50 @@ impl Shield {
         let mut shield = Self {
             scratch: scratch.to_owned(),
             scratch_handle,
-            layers: Vec::new(),
+            user,
+            places: places.into_iter().filter_map(resolved).collect(),
+            covers: Vec::new(),
+            mounted: Vec::new(),
             sockets: Vec::new(),
             round: 0,
-            marked: HashMap::new(),
+            closed: Vec::new(),
+            refused: Vec::new(),
             open: Vec::new(),
         };
-        for place in in_order(places, scratch) {
-            match handle(&place.path) {
-                Ok(lower) => shield.layers.push(Layer {
-                    in_memory: scratch.starts_with(&place.path),
-                    place: place.path,
-                    required: place.required,
-                    lower,
-                    upper: PathBuf::new(),
-                    mounted: false,
-                }),
-                Err(error) if place.required => return Err(error),
-                Err(error) => shield.open.push((place.path, error.to_string())),
-            }
-        }
-        shield.sockets = sockets(&shield.layers);
+        shield.plan()?;
         shield.cover()?;
+        shield.sockets = shield.sockets();
+        shield.bind_sockets();
+        shield.demand()?;
         Ok(shield)
     }
 
     /// The directories that are covered.
     pub(super) fn covered(&self) -> impl Iterator<Item = &Path> {
-        self.layers.iter().map(|layer| layer.place.as_path())
+        self.layers().map(|layer| layer.place.as_path())
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.covers.iter().filter_map(|cover| match cover {
+            Cover::Layer(layer) => Some(layer),
+            Cover::Itself(..) => None,
+        })
     }
 
     /// Takes all mounts away, so that the scratch directory can be removed.
     fn leave(&mut self) {
         self.uncover();
-        // The fields of proc_pid_mountinfo(5); the fifth is where it is mounted.
-        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let mounted = table.lines().rev().filter_map(|line| line.split(' ').nth(4)).map(Path::new);
-        for place in mounted.filter(|place| place.starts_with(&self.scratch)) {
-            if let Err(error) = umount2(place, MntFlags::MNT_DETACH) {
-                tracing::debug!(%error, place = %place.display(), "it goes with this process");
+        for (place, flags) in self.closed.drain(..).rev() {
+            let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | flags;
+            if let Err(error) = mount(None::<&str>, &place, None::<&str>, flags, None::<&str>) {
+                tracing::debug!(%error, place = %place.display(), "it stays read-only for this process");
+            }
+        }
+        // The innermost first: the layers' own, the memory, the scratch directory.
+        let own = mounts::visible().unwrap_or_default();
+        for mount in own.iter().rev().filter(|mount| mount.path.starts_with(&self.scratch)) {
+            if let Err(error) = umount2(&mount.path, MntFlags::MNT_DETACH) {
+                tracing::debug!(%error, place = %mount.path.display(), "it goes with this process");
             }
         }
     }
@@ -132,103 +152,239 @@ impl Shield {
     /// Throws away everything that was written: the directories are again as they really are.
     pub(super) fn reset(&mut self) -> io::Result<()> {
         self.uncover();
-        self.marked.clear();
-        self.cover()
+        self.cover()?;
+        self.bind_sockets();
+        Ok(())
     }
 
     /// From now on only later writes are told.
     pub(super) fn mark(&mut self) -> io::Result<()> {
-        let mut marked = HashMap::new();
-        for layer in &self.layers {
-            for (path, found) in entries(&layer.upper)? {
-                marked.insert(path, Stamp::of(&found));
-            }
-        }
-        self.marked = marked;
-        Ok(())
+        self.covers.iter_mut().try_for_each(|cover| match cover {
+            Cover::Layer(layer) => layer.mark(),
+            Cover::Itself(..) => Ok(()),
+        })
     }
 
     /// What was written since the last mark.
     pub(super) fn writes(&self) -> io::Result<Vec<Write>> {
         let mut writes = Vec::new();
-        for layer in &self.layers {
-            for (path, found) in entries(&layer.upper)? {
-                let relative = path.strip_prefix(&layer.upper).unwrap_or(&path);
-                let place = layer.place.join(relative);
-                if self.marked.get(&path) == Some(&Stamp::of(&found)) || place.starts_with(&self.scratch) {
-                    continue;
-                }
-                let before = fs::symlink_metadata(below(&layer.lower).join(relative)).ok();
-                let how = match before {
-                    _ if is_whiteout(&found) => How::Removed,
-                    None => How::Created,
-                    // A directory is copied up for what happens inside it, which is told by itself.
-                    Some(_) if found.is_dir() => continue,
-                    Some(_) => How::Changed,
-                };
-                if found.is_dir() && !is_empty(&path) || is_cache(&place) {
-                    continue;
-                }
-                writes.push(Write { path: place, how });
-            }
+        for layer in self.layers() {
+            writes.extend(layer.writes()?.into_iter().filter(|write| !write.path.starts_with(&self.scratch)));
         }
         writes.sort();
         Ok(writes)
     }
 
-    fn cover(&mut self) -> io::Result<()> {
-        self.round += 1;
-        let mut done = Vec::new();
-        for (index, mut layer) in std::mem::take(&mut self.layers).into_iter().enumerate() {
-            let name = format!("layers/{}.{index}", self.round);
-            // Some filesystems cannot hold an upper layer; memory can.
-            // The scratch directory's own path may lie below a layer already.
-            let scratch = below(&self.scratch_handle);
-            let covered = match layer.cover(&scratch, &name) {
-                Err(_) if !layer.in_memory => {
-                    layer.in_memory = true;
-                    layer.cover(&scratch, &name)
-                }
-                covered => covered,
-            };
-            match covered {
-                Ok(()) => done.push(layer),
-                Err(error) if layer.required => {
-                    self.layers = done;
-                    return Err(error);
-                }
-                Err(error) => self.open.push((layer.place, error.to_string())),
+    /// Finds what is to be covered, and closes everything for the case that it cannot be.
+    fn plan(&mut self) -> io::Result<()> {
+        let mounts = mounts::visible()?;
+        let mut covers: Vec<Cover> = Vec::new();
+        for entry in fs::read_dir("/")? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() && !is_kernels(&entry.path()) {
+                covers.push(self.layer(entry.path(), handle(&entry.path())?));
             }
         }
-        self.layers = done;
-        if self.layers.iter().any(|layer| self.scratch.starts_with(&layer.place)) {
-            let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
-            mount(Some(&below(&self.scratch_handle)), &self.scratch, None::<&str>, bind, None::<&str>)?;
+        for mount in mounts {
+            // There files are kept.
+            let is_kernels = is_kernels(&mount.path) && mount.path != Path::new("/dev/shm");
+            if is_kernels || mount.path.starts_with(&self.scratch) {
+                continue;
+            }
+            if !mount.flags.contains(MsFlags::MS_RDONLY) {
+                self.close(&mount.path, mount.flags);
+            }
+            if mount.path.parent().is_none() {
+                continue;
+            }
+            covers.retain(|known| known.place() != mount.path);
+            let is_directory = fs::metadata(below(&mount.root)).is_ok_and(|found| found.is_dir());
+            covers.push(if is_directory && !KERNEL_FILESYSTEMS.contains(&mount.filesystem.as_str()) {
+                self.layer(mount.path, mount.root)
+            } else {
+                Cover::Itself(mount.path, mount.root)
+            });
         }
-        for (path, socket) in &self.sockets {
-            // A server that is gone by now cannot be spoken to anyway.
-            if let Err(error) = mount(Some(&below(socket)), path, None::<&str>, MsFlags::MS_BIND, None::<&str>) {
-                tracing::debug!(%error, path = %path.display(), "a socket stays covered");
+        self.covers = covers;
+        Ok(())
+    }
+
+    fn close(&mut self, place: &Path, flags: MsFlags) {
+        let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | flags;
+        match mount(None::<&str>, place, None::<&str>, read_only, None::<&str>) {
+            Ok(()) => self.closed.push((place.to_owned(), flags)),
+            Err(error) => self.open.push((place.to_owned(), format!("it cannot be made read-only: {error}"))),
+        }
+    }
+
+    fn layer(&self, place: PathBuf, lower: OwnedFd) -> Cover {
+        let in_memory = self.scratch.starts_with(&place);
+        Cover::Layer(Layer::new(place, lower, in_memory))
+    }
+
+    /// Fails when the task would not find a place of its own covered.
+    fn demand(&self) -> io::Result<()> {
+        for place in self.places.iter().filter(|place| place.required) {
+            let over = self.covers.iter().rev().find(|cover| place.path.starts_with(cover.place()));
+            if !matches!(over, Some(Cover::Layer(_))) {
+                let within = over.map_or(Path::new("/"), Cover::place);
+                let why = self.refused.iter().find(|(refused, _)| refused == within).map(|(_, why)| format!(": {why}"));
+                return Err(io::Error::other(format!(
+                    "`{}`, which the task uses, can have no layer over it{}",
+                    place.path.display(),
+                    why.unwrap_or_default()
+                )));
             }
         }
         Ok(())
     }
 
-    fn uncover(&mut self) {
-        let sockets = self.sockets.iter().map(|(path, _)| path.as_path());
-        let scratch = self.layers.iter().any(|layer| self.scratch.starts_with(&layer.place));
-        let bound = sockets.chain(scratch.then_some(self.scratch.as_path()));
-        for path in bound {
-            if let Err(error) = umount2(path, MntFlags::MNT_DETACH) {
-                tracing::debug!(%error, path = %path.display(), "nothing lies over it");
+    fn cover(&mut self) -> io::Result<()> {
+        self.round += 1;
+        let mut pending: VecDeque<Cover> = std::mem::take(&mut self.covers).into();
+        outer_first(&mut pending);
+        while let Some(cover) = pending.pop_front() {
+            let cover = match cover {
+                Cover::Layer(layer) => self.lay(layer, &mut pending)?,
+                itself @ Cover::Itself(..) => itself,
+            };
+            if let Cover::Itself(place, real) = &cover
+                && self.covers.iter().any(|outer| place.starts_with(outer.place()))
+            {
+                let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+                match mount(Some(&below(real)), place, None::<&str>, bind, None::<&str>) {
+                    Ok(()) => self.mounted.push(place.clone()),
+                    // It went away meanwhile, or stays hidden behind the outer layer.
+                    Err(error) => tracing::debug!(%error, place = %place.display(), "it cannot be shown"),
+                }
+            }
+            self.covers.push(cover);
+        }
+        let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+        mount(Some(&below(&self.scratch_handle)), &self.scratch, None::<&str>, bind, None::<&str>)?;
+        self.mounted.push(self.scratch.clone());
+        Ok(())
+    }
+
+    /// Mounts a layer, or finds another way.
+    fn lay(&mut self, mut layer: Layer, pending: &mut VecDeque<Cover>) -> io::Result<Cover> {
+        let error = match self.mount(&mut layer) {
+            Ok(()) => return Ok(Cover::Layer(layer)),
+            Err(error) => error,
+        };
+        // What holds mounts cannot be copied without them by an ordinary user (mount_namespaces(7): "locked").
+        let holds_mounts = self.user && error.raw_os_error() == Some(Errno::EINVAL as i32);
+        let used = self.places.iter().any(|place| place.path.starts_with(&layer.place));
+        if holds_mounts && used {
+            let (mut copy, inner) = self.laid_out(&layer, pending)?;
+            self.mount(&mut copy)?;
+            pending.extend(inner);
+            outer_first(pending);
+            return Ok(Cover::Layer(copy));
+        }
+        let why = if holds_mounts {
+            "something is mounted inside it, which an ordinary user cannot lay a layer around".to_owned()
+        } else {
+            error.to_string()
+        };
+        self.refused.push((layer.place.clone(), why));
+        Ok(Cover::Itself(layer.place, layer.lower))
+    }
+
+    fn mount(&mut self, layer: &mut Layer) -> io::Result<()> {
+        let number = self.mounted.len();
+        let name = format!("layers/{}.{number}", self.round);
+        // The scratch directory's own path may lie below a layer already.
+        let scratch = below(&self.scratch_handle);
+        let memory = scratch.join(MEMORY);
+        // Some filesystems cannot hold an upper layer; memory can.
+        let first = if layer.in_memory { memory.as_path() } else { scratch.as_path() };
+        let mut laid = layer.cover(first, &name, self.user);
+        if laid.is_err() && !layer.in_memory {
+            laid = layer.cover(&memory, &name, self.user);
+            layer.in_memory = laid.is_ok();
+        }
+        laid?;
+        self.mounted.push(layer.place.clone());
+        Ok(())
+    }
+
+    /// A directory that holds mounts, laid out anew: its files are copied, its directories get layers of their own.
+    fn laid_out(&self, layer: &Layer, pending: &VecDeque<Cover>) -> io::Result<(Layer, Vec<Cover>)> {
+        let copy = below(&self.scratch_handle).join(MEMORY).join(format!("beside/{}", self.covers.len()));
+        private_directory(&copy)?;
+        let mut inner = Vec::new();
+        let mut bytes = 0;
+        for entry in fs::read_dir(below(&layer.lower))? {
+            let entry = entry?;
+            let (place, target) = (layer.place.join(entry.file_name()), copy.join(entry.file_name()));
+            // Others may remove their files meanwhile.
+            let Ok(found) = entry.metadata() else { continue };
+            if found.is_dir() {
+                fs::create_dir(&target)?;
+                fs::set_permissions(&target, Permissions::from_mode(found.mode() & 0o7777))?;
+                let known = pending.iter().any(|known| known.place() == place);
+                if let (false, true, Ok(lower)) = (known, place != self.scratch, handle(&entry.path())) {
+                    inner.push(self.layer(place, lower));
+                }
+                continue;
+            }
+            bytes += if found.is_file() { found.len() } else { 0 };
+            if bytes > MOST_BESIDE {
+                return Err(io::Error::other(format!(
+                    "`{}` holds a mount and more than {} MiB of files beside it",
+                    layer.place.display(),
+                    MOST_BESIDE >> 20
+                )));
+            }
+            match copy_beside(&entry.path(), &target, &found) {
+                // The task could not read it either, or it went away.
+                Err(error) if [io::ErrorKind::PermissionDenied, io::ErrorKind::NotFound].contains(&error.kind()) => {}
+                copied => copied?,
             }
         }
-        for layer in self.layers.iter_mut().rev().filter(|layer| layer.mounted) {
-            // What is still in use is unmounted when its last user goes; the next layer lies over it.
-            if let Err(error) = umount2(&layer.place, MntFlags::MNT_DETACH) {
-                tracing::debug!(%error, place = %layer.place.display(), "a layer stays");
+        let mode = fs::metadata(below(&layer.lower))?.mode() & 0o7777;
+        fs::set_permissions(&copy, Permissions::from_mode(mode))?;
+        let lower = handle(&copy)?;
+        // A copy in memory has its upper layer there, too.
+        Ok((Layer::new(layer.place.clone(), lower, true), inner))
+    }
+
+    /// The sockets in covered directories at which somebody listens: an overlay shows a socket, but does not lead to its
+    /// server.
+    fn sockets(&self) -> Vec<(PathBuf, OwnedFd)> {
+        // proc(5): the path is the eighth field.
+        let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let paths = table.lines().filter_map(|line| line.split_whitespace().nth(7)).map(PathBuf::from);
+        let mut paths: Vec<_> = paths.filter(|path| path.is_absolute()).collect();
+        paths.sort();
+        paths.dedup();
+        let real = |path: PathBuf| {
+            let path = path.canonicalize().ok()?;
+            let layer = self.layers().filter(|layer| path.starts_with(&layer.place)).last()?;
+            let real = below(&layer.lower).join(path.strip_prefix(&layer.place).ok()?);
+            let is_socket = fs::metadata(&real).is_ok_and(|found| found.file_type().is_socket());
+            is_socket.then(|| handle(&real).ok()).flatten().map(|handle| (path, handle))
+        };
+        paths.into_iter().filter_map(real).collect()
+    }
+
+    fn bind_sockets(&mut self) {
+        for (path, socket) in &self.sockets {
+            match mount(Some(&below(socket)), path, None::<&str>, MsFlags::MS_BIND, None::<&str>) {
+                Ok(()) => self.mounted.push(path.clone()),
+                // A server that is gone by now cannot be spoken to anyway.
+                Err(error) => tracing::debug!(%error, path = %path.display(), "a socket stays covered"),
             }
-            layer.mounted = false;
+        }
+    }
+
+    fn uncover(&mut self) {
+        for place in self.mounted.drain(..).rev() {
+            // What is still in use is unmounted when its last user goes; the next layer lies over it.
+            if let Err(error) = umount2(&place, MntFlags::MNT_DETACH) {
+                tracing::debug!(%error, place = %place.display(), "a layer stays");
+            }
         }
     }
 }
@@ -239,111 +395,61 @@ impl Drop for Shield {
     }
 }
 
-impl Layer {
-    fn cover(&mut self, scratch: &Path, name: &str) -> io::Result<()> {
-        let root = if self.in_memory { scratch.join(MEMORY) } else { scratch.to_owned() };
-        let (upper, work) = (root.join(name).join("upper"), root.join(name).join("work"));
-        private_directory(&upper)?;
-        private_directory(&work)?;
-        // The directory itself is the upper one: it must look as the real one does.
-        let real = fs::metadata(below(&self.lower))?;
-        if let Err(error) = chown(&upper, Some(real.uid()), Some(real.gid())) {
-            tracing::debug!(%error, place = %self.place.display(), "the layer has another owner");
-        }
-        fs::set_permissions(&upper, Permissions::from_mode(real.mode() & 0o7777))?;
-        let (upper_handle, work_handle) = (handle(&upper)?, handle(&work)?);
-        let [lower, over, work] = [&self.lower, &upper_handle, &work_handle].map(|it| below(it).display().to_string());
-        let options = format!("lowerdir={lower},upperdir={over},workdir={work},userxattr");
-        mount(Some("refrain-check"), &self.place, Some("overlay"), MsFlags::empty(), Some(options.as_str()))?;
-        self.upper = upper;
-        self.mounted = true;
-        Ok(())
-    }
-}
-
-/// A mount namespace, and where that takes it a user namespace in which this user is what he is outside.
-fn leave_for_own_namespace() -> io::Result<()> {
+/// A mount namespace, and where that takes it a user namespace in which this user is what he is outside; whether it did.
+fn leave_for_own_namespace() -> io::Result<bool> {
     if unshare(CloneFlags::CLONE_NEWNS).is_ok() {
-        return Ok(());
+        return Ok(false);
     }
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
-    fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).map_err(|error| match error {
+        // user_namespaces(7): the limit on their number is exceeded.
+        Errno::ENOSPC | Errno::EUSERS => {
+            io::Error::other("user namespaces are turned off or used up (sysctl user.max_user_namespaces)")
+        }
+        Errno::EPERM => io::Error::other(
+            "an ordinary user may make no namespaces here (sysctl kernel.unprivileged_userns_clone, or a container that forbids it)",
+        ),
+        other => io::Error::other(format!("this system makes no namespaces: {other}")),
+    })?;
+    let map = || {
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+        fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+    };
+    map().map_err(|error| {
+        io::Error::other(format!(
+            "a user namespace has no rights here (sysctl kernel.apparmor_restrict_unprivileged_userns, or a container that forbids it): {error}"
+        ))
+    })?;
+    Ok(true)
 }
 
-/// Directories that can be covered, each once, outer ones before those inside them.
-fn in_order(places: Vec<Place>, scratch: &Path) -> Vec<Place> {
-    let mut ordered: Vec<Place> = Vec::new();
-    for place in places {
-        let Ok(path) = place.path.canonicalize() else { continue };
-        let system = SYSTEM.iter().any(|system| path.starts_with(system));
-        if path.parent().is_none() || !path.is_dir() || system && !place.required {
-            continue;
-        }
-        match ordered.iter_mut().find(|known| known.path == path) {
-            Some(known) => known.required |= place.required,
-            None => ordered.push(Place { path, ..place }),
-        }
+/// The place without links on the way to it; none for one that does not exist.
+fn resolved(place: Place) -> Option<Place> {
+    let path = place.path.canonicalize().ok()?;
+    path.is_dir().then_some(Place { path, ..place })
+}
+
+fn outer_first(covers: &mut VecDeque<Cover>) {
+    let order = |cover: &Cover| (cover.place().components().count(), cover.place().to_owned());
+    covers.make_contiguous().sort_by_cached_key(order);
+}
+
+fn is_kernels(path: &Path) -> bool {
+    KERNEL.iter().any(|kernel| path.starts_with(kernel))
+}
+
+/// Copies a link, or a file with its times; others are left out.
+fn copy_beside(from: &Path, to: &Path, found: &fs::Metadata) -> io::Result<()> {
+    if found.is_symlink() {
+        return symlink(fs::read_link(from)?, to);
     }
-    ordered.sort_by_key(|place| place.path.components().count());
-    // What lies in a required directory, on the same filesystem, is covered with it. In others it has a layer of its own,
-    // which is then required, too.
-    let device = |path: &Path| fs::metadata(path).ok().map(|found| found.dev());
-    let outer: Vec<Place> =
-        ordered.iter().filter(|place| place.required && !scratch.starts_with(&place.path)).cloned().collect();
-    ordered.retain(|place| {
-        let within = |outer: &Place| place.path != outer.path && place.path.starts_with(&outer.path);
-        !outer.iter().any(|outer| within(outer) && device(&outer.path) == device(&place.path))
-    });
-    ordered
-}
-
-/// The sockets in covered directories at which somebody listens: an overlay shows a socket, but does not lead to its server.
-fn sockets(layers: &[Layer]) -> Vec<(PathBuf, OwnedFd)> {
-    // proc(5): the path is the eighth field.
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let paths = table.lines().filter_map(|line| line.split_whitespace().nth(7)).map(PathBuf::from);
-    let mut paths: Vec<_> = paths
-        .filter(|path| layers.iter().any(|layer| path.starts_with(&layer.place)))
-        .filter(|path| fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()))
-        .collect();
-    paths.sort();
-    paths.dedup();
-    paths.into_iter().filter_map(|path| Some((path.clone(), handle(&path).ok()?))).collect()
-}
-
-fn entries(upper: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
-    let walk = WalkDir::new(upper).min_depth(1).sort_by_file_name().into_iter();
-    walk.map(|entry| {
-        let entry = entry?;
-        let found = entry.metadata()?;
-        Ok((entry.into_path(), found))
-    })
-    .collect()
-}
-
-/// How overlayfs marks what was removed: a character device 0/0.
-fn is_whiteout(found: &fs::Metadata) -> bool {
-    found.file_type().is_char_device() && found.rdev() == 0
-}
-
-fn is_empty(directory: &Path) -> bool {
-    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
-}
-
-fn private_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).recursive(true).create(path)
-}
-
-fn handle(path: &Path) -> io::Result<OwnedFd> {
-    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
-}
-
-/// What lies behind a handle, whatever has been mounted over its path since.
-fn below(handle: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+    if !found.is_file() {
+        return Ok(());
+    }
+    fs::copy(from, to)?;
+    let times = fs::FileTimes::new().set_modified(found.modified()?);
+    File::open(to)?.set_times(times)
 }
 
 /// A program that stands in for another one as long as this value lives.

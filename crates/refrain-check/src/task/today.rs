@@ -12,16 +12,22 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
-/// How far a shifted clock is ahead: another day, month and year.
-pub(super) const SHIFT_DAYS: i64 = 400;
+/// How far a shifted clock is ahead: another second, minute, hour, weekday, day, month and year.
+pub(super) const SHIFT_SECONDS: i64 = 400 * 86_400 + 7 * 3600 + 23 * 60 + 17;
+/// The same in words.
+pub(super) const SHIFT: &str = "400 days, 7 hours, 23 minutes and 17 seconds";
 /// How a day is written; `%` as in strftime(3).
 const SPELLINGS: &[&str] = &["%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%b %e %Y", "%e %b %Y"];
 /// How much of a file is read, and of how many files: a date stands in the first rows, or is a part of few.
 const MOST: u64 = 8 << 20;
 const MOST_FILES: usize = 200;
-const CAUSE: &str = "the command asks the wall clock";
-const HINT: &str =
+pub(super) const CAUSE: &str = "the command asks the wall clock";
+pub(super) const HINT: &str =
     "use $REFRAIN_DATE, the date the output is for, or leave the time out; a backfill runs on another day";
+
+/// What to do about a task that reads what it published before.
+pub(super) const OWN_HINT: &str =
+    "compute the output from declared inputs alone; what the last partition published can be an input of this one";
 
 /// Looks for today's date in what a run published.
 pub(super) fn look(trials: &mut Trials<'_>, played: &Played) {
@@ -56,7 +62,7 @@ pub(super) fn look(trials: &mut Trials<'_>, played: &Played) {
     }
 }
 
-/// What is known of two runs whose clocks were [`SHIFT_DAYS`] apart: that a difference is the difference of the clocks.
+/// What is known of two runs whose clocks were [`SHIFT`] apart: that a difference is the difference of the clocks.
 pub(super) fn attribute(finding: &mut Finding, file: &FileComparison) {
     let now = refrain::SystemClock.now();
     let ahead = now.saturating_add(shift()).unwrap_or(now);
@@ -84,7 +90,7 @@ fn are_apart(left: &str, right: &str) -> bool {
 }
 
 fn shift() -> SignedDuration {
-    SignedDuration::from_hours(24 * SHIFT_DAYS)
+    SignedDuration::from_secs(SHIFT_SECONDS)
 }
 
 fn spelled(at: Timestamp) -> BTreeSet<String> {
@@ -92,7 +98,7 @@ fn spelled(at: Timestamp) -> BTreeSet<String> {
     days.iter().flat_map(|day| SPELLINGS.iter().map(|spelling| day.strftime(spelling).to_string())).collect()
 }
 
-fn files(root: &Path) -> Vec<PathBuf> {
+pub(super) fn files(root: &Path) -> Vec<PathBuf> {
     let entries = WalkDir::new(root).sort_by_file_name().into_iter().flatten();
     entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).take(MOST_FILES).collect()
 }

@@ -19,6 +19,10 @@ use toml::Value;
 
 /// How many of the last bytes of what a failed command printed are told.
 const TAIL: usize = 4096;
+/// How many files of an output have a finding of their own.
+const MOST_FILES: usize = 10;
+/// How many files of an output are listed in the comparison.
+const MOST_COMPARED: usize = 100;
 
 /// A check at work.
 pub(super) struct Trials<'a> {
@@ -44,7 +48,7 @@ pub(super) type Ran<T> = Result<std::result::Result<T, Box<Failure>>>;
 pub(super) struct Played {
     pub(super) stage: Stage,
     pub(super) called: Called,
-    /// Whether the clock was [`today::SHIFT_DAYS`] ahead.
+    /// Whether the clock was [`today::SHIFT`] ahead.
     pub(super) shifted: bool,
 }
 
@@ -82,13 +86,7 @@ impl Trials<'_> {
     pub(super) fn compare(&mut self, trial: &'static str, one: &Played, other: &Played, worst: Kind) -> Result<bool> {
         let mut equal = true;
         for (first, second) in one.stage.outputs.iter().zip(&other.stage.outputs) {
-            let options = Options {
-                known: self.known(one, other),
-                host_name: fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned()),
-                temporary: Some(self.caller.scratch.clone()),
-                ..Options::default()
-            };
-            let comparison = compare(&first.place, &second.place, &options)
+            let comparison = compare(&first.place, &second.place, &options(self, self.known(one, other)))
                 .map_err(|error| refrain::Error::new(refrain::ErrorKind::Internal, "cannot compare").because(error))?;
             if comparison.is_equal() {
                 continue;
@@ -103,9 +101,11 @@ impl Trials<'_> {
                     finding.kind = Kind::ReadsOwnOutput;
                     "it begins with what was published before: the command reads its own output, or a copy of it"
                         .clone_into(&mut finding.cause);
-                    "compute the output from declared inputs alone; what the last partition published can be an input of this one".clone_into(&mut finding.hint);
+                    today::OWN_HINT.clone_into(&mut finding.hint);
                 }
             }
+            let mut comparison = comparison;
+            comparison.files.truncate(MOST_COMPARED);
             if let Some(finding) = findings.first_mut() {
                 finding.comparison = Some(Box::new(comparison));
             }
@@ -150,6 +150,16 @@ impl Trials<'_> {
     }
 }
 
+/// How outputs are compared: `known` is what may have leaked into them.
+pub(super) fn options(trials: &Trials<'_>, known: Vec<Known>) -> Options {
+    Options {
+        known,
+        host_name: fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned()),
+        temporary: Some(trials.caller.scratch.clone()),
+        ..Options::default()
+    }
+}
+
 /// A finding for each file that differs.
 fn differences(trial: &'static str, output: &str, comparison: &Comparison, worst: Kind) -> Vec<Finding> {
     let finding = |file: &FileComparison| {
@@ -166,7 +176,19 @@ fn differences(trial: &'static str, output: &str, comparison: &Comparison, worst
         finding.file = Some(file.name().to_owned()).filter(|name| !name.is_empty());
         finding.hint(hints.into_iter().collect::<Vec<_>>().join(" "))
     };
-    comparison.files.iter().map(finding).collect()
+    let mut findings: Vec<_> = comparison.files.iter().take(MOST_FILES).map(finding).collect();
+    if comparison.files.len() > MOST_FILES {
+        let rest = comparison.files.len() - MOST_FILES;
+        let names: Vec<_> = comparison.files[MOST_FILES..].iter().take(3).map(|file| file.name().to_owned()).collect();
+        let kind = if comparison.files[MOST_FILES..].iter().any(|file| file.verdict == Verdict::ContentDiffers) {
+            worst
+        } else {
+            Kind::BytesDiffer
+        };
+        let what = format!("{rest} more files differ: {}, …", names.join(", "));
+        findings.push(Finding::new(kind, trial, what).of(output).hint("see the findings before this one"));
+    }
+    findings
 }
 
 /// Whether all that differs looks like the time of the run.

@@ -1,7 +1,7 @@
 //! What a task wrote outside its outputs.
 
 use serde::Serialize;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// One file that was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,8 +35,13 @@ impl How {
     }
 }
 
-/// What interpreters keep beside their sources: it decides nothing.
+/// What programs keep for the next time, beside their sources or in `.cache`: it should decide nothing.
 pub(super) fn is_cache(path: &Path) -> bool {
-    let named = |part: Component<'_>| matches!(part.as_os_str().to_str(), Some("__pycache__" | ".cache"));
-    path.components().any(named) || path.extension().is_some_and(|extension| extension == "pyc")
+    is_compiled(path) || path.components().any(|part| part.as_os_str() == ".cache")
+}
+
+/// What an interpreter makes of its sources.
+pub(super) fn is_compiled(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "__pycache__")
+        || path.extension().is_some_and(|extension| extension == "pyc")
 }

@@ -11,7 +11,6 @@ fn a_clean_task_survives_kills_at_every_step_and_moment() {
     let count = trial["count"].as_u64().unwrap();
     assert!(count >= CrashPoint::ALL.len() as u64 + 3, "{count} kills\n{}", checked.output);
     assert_eq!(checked.verdict["seed"], 7);
-    assert!(checked.output.stderr.contains("--kill --moments 3 --seed 7"), "{}", checked.output);
     for point in CrashPoint::ALL {
         assert!(checked.output.stderr.contains(&format!("kill: at {point}#")), "{point}\n{}", checked.output);
     }
@@ -22,7 +21,7 @@ fn a_task_that_cannot_begin_again_is_not_repaired_by_a_repetition() {
     let checked = Scene::of("faulty").check("fails_again", &["--kill", "--moments", "0"]);
     let checked = checked.finds(&["kill_not_repaired", "undeclared_write"], &["mkdir"]);
     // Before the command began, a kill left nothing of it.
-    assert!(checked.output.stderr.contains("killed at after-task#1"), "{}", checked.output);
+    assert!(checked.verdict["findings"].to_string().contains("killed at after-task#1"), "{}", checked.output);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod causes;
 mod clean;
 mod faulty;
 mod kills;
+mod reach;
 mod scene;
 mod untouched;
