@@ -57,7 +57,7 @@ impl Ground {
         let why = if wanted == Wanted::Copy {
             "a copy was asked for".to_owned()
         } else {
-            match Shield::enter(scratch, places(directories)) {
+            match Shield::enter(scratch, &places(directories)) {
                 Ok(shield) => {
                     // The current directory is still the one below the layers.
                     std::env::set_current_dir(&directories.home)

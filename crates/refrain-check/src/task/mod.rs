@@ -140,7 +140,7 @@ impl Check {
             .path()
             .canonicalize()
             .map_err(|error| Error::io("cannot use the scratch directory", error))
-            .and_then(|path| check(request, ground, path, progress, interrupted));
+            .and_then(|path| check(&request, ground, path, progress, interrupted));
         // Whatever came of it, nothing is mounted in it any more.
         if !keep {
             let place = scratch.path().display().to_string();
@@ -156,7 +156,7 @@ impl Check {
 
 /// Does what was asked in the scratch directory `path`; takes the shield away at the end.
 fn check(
-    request: Request,
+    request: &Request,
     ground: Ground,
     path: PathBuf,
     progress: &dyn Progress,

@@ -86,7 +86,7 @@ impl Shield {
     /// # Errors
     /// When the system does not allow it, or a required place cannot be covered. Nothing was changed then but the
     /// namespaces of this process.
-    pub(super) fn enter(scratch: &Path, places: Vec<Place>) -> io::Result<Self> {
+    pub(super) fn enter(scratch: &Path, places: &[Place]) -> io::Result<Self> {
         let user = leave_for_own_namespace()?;
         // Nothing of ours goes out, and what is unmounted outside goes here as well, so that a check holds no disk
         // (where the system shares its mounts; mount_namespaces(7)).
@@ -102,7 +102,7 @@ impl Shield {
             scratch: scratch.to_owned(),
             scratch_handle,
             user,
-            places: places.into_iter().filter_map(resolved).collect(),
+            places: places.iter().filter_map(resolved).collect(),
             covers: Vec::new(),
             mounted: Vec::new(),
             sockets: Vec::new(),
@@ -425,9 +425,9 @@ fn leave_for_own_namespace() -> io::Result<bool> {
 }
 
 /// The place without links on the way to it; none for one that does not exist.
-fn resolved(place: Place) -> Option<Place> {
+fn resolved(place: &Place) -> Option<Place> {
     let path = place.path.canonicalize().ok()?;
-    path.is_dir().then_some(Place { path, ..place })
+    path.is_dir().then_some(Place { path, required: place.required })
 }
 
 fn outer_first(covers: &mut VecDeque<Cover>) {

@@ -61,9 +61,9 @@ fn note_caches(trials: &mut Trials<'_>, writes: &mut Vec<Write>) {
     let home = &trials.home.directory;
     let changes =
         |write: &Write| write.how == How::Changed && write.path.starts_with(home) && !is_compiled(&write.path);
-    let changed: BTreeSet<PathBuf> =
+    let growing: BTreeSet<PathBuf> =
         writes.iter().filter(|write| changes(write)).map(|write| write.path.clone()).collect();
-    let is_told = |write: &Write| !is_cache(&write.path) || changed.contains(&write.path);
+    let is_told = |write: &Write| !is_cache(&write.path) || growing.contains(&write.path);
     let (told, caches): (Vec<_>, Vec<_>) = std::mem::take(writes).into_iter().partition(is_told);
     *writes = told;
     let mut paths: Vec<_> = caches.into_iter().map(|write| write.path).filter(|path| !is_compiled(path)).collect();
