@@ -68,16 +68,12 @@ pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let key = context.key(&boundary, &args.task, &args.partition)?;
     let version = args.version.map(Generation::new);
-    let declared = boundary.home().config.declared(&key.task);
-    let paths = match declared {
-        Some(task) => {
-            let partition = context.partition(task, &args.partition)?;
-            boundary.paths(task, &partition, args.output.as_deref(), version)?
-        }
-        None => {
-            Context::known_task(&boundary, &args.task)?;
-            boundary.paths_of_key(&key, args.output.as_deref(), version)?
-        }
+    let paths = if let Some(task) = boundary.home().config.declared(&key.task) {
+        let partition = context.partition(task, &args.partition)?;
+        boundary.paths(task, &partition, args.output.as_deref(), version)?
+    } else {
+        Context::known_task(&boundary, &args.task)?;
+        boundary.paths_of_key(&key, args.output.as_deref(), version)?
     };
     if let (Some(version), true) = (version, context.loudness >= output::Loudness::Notes)
         && paths.iter().any(|place| place.edited)

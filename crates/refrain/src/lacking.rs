@@ -33,8 +33,7 @@ impl Boundary {
             format!("`--in {}={location}` names it", input.name)
         };
         let nearest = self.nearest(plan, &input.name, location);
-        let nearest =
-            nearest.map(|key| format!("; the newest that is there before is of {key}")).unwrap_or_default();
+        let nearest = nearest.map(|key| format!("; the newest that is there before is of {key}")).unwrap_or_default();
         let again = if declared.is_some() {
             format!("refrain run {task}{}", partition_flag(plan))
         } else {

@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn seconds_of_two_clocks_are_told_from_other_numbers() {
-        assert!(are_apart("1796003031", "1830563033"));
-        assert!(are_apart("1796003031123", "1830563033456"));
+        assert!(are_apart("1796003031", "1830589630"));
+        assert!(are_apart("1796003031123", "1830589630456"));
         assert!(!are_apart("1796003031", "1796003033"));
         assert!(!are_apart("5", "6"));
     }

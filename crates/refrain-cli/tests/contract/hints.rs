@@ -133,7 +133,7 @@ fn of_an_output_that_is_gone_nothing_is_kept() {
     assert_fails(&home.run(call), &["--rerun; what stands there now is kept as a version"]);
     fs::remove_file(home.join("reports/2025-03-24.csv")).unwrap();
     let gone = home.run(call);
-    assert_fails(&gone, &["which is gone", "--rerun"]);
+    assert_fails(&gone, &["is gone: ", "--rerun"]);
     assert!(!gone.stderr.contains("is kept"), "{gone}");
 }
 

@@ -145,7 +145,7 @@ fn a_date_far_in_the_future_hides_nothing_and_grid_and_list_count_the_same() {
 fn paths_in_notes_are_shortened_and_not_broken() {
     let home = troubled();
     let text = on_a_terminal(&home, 100, "NO_COLOR=1", &format!("status t {} --list", RANGE.join(" ")));
-    assert!(text.contains("...") && text.contains("2025-03-02.txt,"), "the path keeps its end\n{text}");
+    assert!(text.contains("...") && text.contains("o/2025-03-02.txt`"), "the path keeps its end\n{text}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn fs_11_one_of_two_outputs_deleted_by_hand_is_noticed_and_a_rerun_publishes_bot
     home.run(args(&[])).success();
     for deleted in ["a.txt", "b.txt"] {
         std::fs::remove_file(home.join(deleted)).unwrap();
-        home.run(args(&[])).expect_code(FAILED).says("which is gone").says("--rerun");
+        home.run(args(&[])).expect_code(FAILED).says("is gone: ").says("--rerun");
         home.run(args(&["--rerun"])).success();
         assert_eq!(home.read("a.txt"), home.read("b.txt"), "both are of one attempt");
     }

@@ -171,17 +171,9 @@ fn nothing_of_the_homes_own_state_is_an_input() {
     for (link, target) in [("db", ".refrain/state.db"), ("state", ".refrain"), ("data/up", "../.refrain")] {
         std::os::unix::fs::symlink(target, home.join(link)).unwrap();
     }
-    for path in [
-        ".refrain/state.db",
-        ".refrain",
-        "db",
-        "state/",
-        "data/",
-        ".refrain/*.db",
-        ".ref*/*.db",
-        "data/*/*.db",
-        "d*",
-    ] {
+    for path in
+        [".refrain/state.db", ".refrain", "db", "state/", "data/", ".refrain/*.db", ".ref*/*.db", "data/*/*.db", "d*"]
+    {
         for pin in ["auto", "verify"] {
             declare(&home, path, pin, "");
             run(&home, &["job"], "").nothing(125, "error").says("the home's own state");
