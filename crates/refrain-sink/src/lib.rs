@@ -10,6 +10,6 @@ mod local;
 mod memory;
 
 pub use local::{
-    LocalKind, LocalSink, ShownKey, any_claimed_store, prepare_volume, provenance_of, shown_keys, write_whole,
+    LocalKind, LocalSink, ShownKey, claimed_stores, prepare_volume, provenance_of, shown_keys, write_whole,
 };
 pub use memory::MemorySink;

@@ -17,11 +17,12 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
     let database = home.database();
     if !database.exists() {
         // Asked again, because another first run may have made it and claimed through it by now.
-        if let Some(lost) = lost_store(home)?
-            && !database.exists()
-        {
-            return Err(Error::corrupt(format!("the state store `{}` is gone", database.display()))
-                .hint(format!("put a backup back and run `refrain store restored`, or give it up: refrain store init --replaces {lost}")));
+        let lost = lost_stores(home)?;
+        if !lost.is_empty() && !database.exists() {
+            return Err(Error::corrupt(format!("the state store `{}` is gone", database.display())).hint(format!(
+                "put a backup back and run `refrain store restored`, or give it up: {}",
+                give_up(&lost)
+            )));
         }
         make_state(home)?;
     }
@@ -29,10 +30,13 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
     let opened = match open() {
         // Another first run of this home is making it at this moment, or died while it did: whoever is first completes
         // it, and the others find it complete. What is no state, or was one, is refused again.
-        Err(error) if error.kind == ErrorKind::Invalid => match lost_store(home)? {
-            None => SqliteStore::create(&database, BTreeSet::new(), options(clock)?).or_else(|_| open()),
-            Some(_) => open(),
-        },
+        Err(error) if error.kind == ErrorKind::Invalid => {
+            if lost_stores(home)?.is_empty() {
+                SqliteStore::create(&database, BTreeSet::new(), options(clock)?).or_else(|_| open())
+            } else {
+                open()
+            }
+        }
         opened => opened,
     };
     Ok(Arc::new(opened?))
@@ -61,11 +65,12 @@ pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
             "go on with it; if it is an older copy, say `refrain store restored`; to give it up, move it away first",
         ));
     }
-    if let Some(lost) = lost_store(home)?.filter(|lost| !replaces.contains(lost)) {
+    let lost = lost_stores(home)?;
+    if let Some(one) = lost.difference(&replaces).next() {
         return Err(Error::invalid(format!(
-            "outputs of this home were published through the state store {lost}, which the new one would not replace"
+            "outputs of this home were published through the state store {one}, which the new one would not replace"
         ))
-        .hint(format!("refrain store init --replaces {lost}")));
+        .hint(give_up(&lost)));
     }
     make_state(home)?;
     SqliteStore::create(&database, replaces, options(&clock())?)?.identity()
@@ -108,7 +113,12 @@ fn embedded_only(home: &Home) -> Result<()> {
     }
 }
 
-/// The store that heads in the home's own volume were claimed through.
-fn lost_store(home: &Home) -> Result<Option<StoreId>> {
-    refrain_sink::any_claimed_store(&home.state())
+/// The stores that heads in the home's own volume are claimed through.
+fn lost_stores(home: &Home) -> Result<BTreeSet<StoreId>> {
+    refrain_sink::claimed_stores(&home.state())
+}
+
+/// The command that makes a store which replaces all of these.
+fn give_up(lost: &BTreeSet<StoreId>) -> String {
+    lost.iter().fold("refrain store init".to_owned(), |command, store| format!("{command} --replaces {store}"))
 }

@@ -148,6 +148,26 @@ fn a_restored_state_goes_on_where_the_sink_is() {
 }
 
 #[test]
+fn a_state_lost_after_it_was_restored_is_given_up_with_every_store_it_had() {
+    let home = home();
+    let publish = |task: &str| run(&home, &[task, "--out", &format!("{task}.csv")], WRITE);
+    publish("first").published();
+    home.run(["store", "restored"]).success();
+    publish("second").published();
+    for file in ["state.db", "state.db-wal", "state.db-shm"] {
+        drop(fs::remove_file(home.join(".refrain").join(file)));
+    }
+    let hint = home.run(["run", "first", "--out", "first.csv", "--", "true"]).expect_code(125).stderr;
+    let (_, command) = hint.split_once("give it up: refrain ").unwrap();
+    let words: Vec<_> = command.lines().next().unwrap().split(' ').collect();
+    assert_eq!(words.len(), 6, "both stores are named: {words:?}");
+    assert_fails(&home.run(&words[..4]), &["would not replace", words[3], words[5]]);
+    home.run(&words).success();
+    publish("first").already_published();
+    publish("second").already_published();
+}
+
+#[test]
 fn a_restored_state_that_nobody_announced_raises_its_token_and_goes_on() {
     let home = published();
     sql(&home, "PRAGMA wal_checkpoint(TRUNCATE)");

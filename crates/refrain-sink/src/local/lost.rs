@@ -4,8 +4,8 @@ use super::journal;
 use super::problem::problem;
 use jiff::Timestamp;
 use refrain_core::{Head, Key, Result, SlotAddress, StoreId};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 /// A key that a head shows a publication of.
@@ -19,17 +19,15 @@ pub struct ShownKey {
     pub anchor: SlotAddress,
 }
 
-/// The store of some claim in the volume at `root`; nothing when no head there was ever claimed.
+/// The stores that the slots of the volume at `root` are claimed through: several where one was lost or restored, and not
+/// every slot was claimed since.
 ///
 /// # Errors
 /// `internal` when the volume cannot be read.
-pub fn any_claimed_store(root: &Path) -> Result<Option<StoreId>> {
-    let mut found = None;
-    each_head(root, |head| {
-        found = head.claim.map(|claim| claim.holder.store_id);
-        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(found)
+pub fn claimed_stores(root: &Path) -> Result<BTreeSet<StoreId>> {
+    let mut stores = BTreeSet::new();
+    each_head(root, |head| stores.extend(head.claim.map(|claim| claim.holder.store_id)))?;
+    Ok(stores)
 }
 
 /// The keys that the heads of the volume at `root` show a publication of, each once, in the order in which they were
@@ -47,7 +45,6 @@ pub fn shown_keys(root: &Path) -> Result<Vec<ShownKey>> {
                 shown.push(ShownKey { sealed_at: publication.sealed_at, key, anchor: anchor.clone() });
             }
         }
-        ControlFlow::Continue(())
     })?;
     shown.sort();
     shown.dedup();
@@ -55,7 +52,7 @@ pub fn shown_keys(root: &Path) -> Result<Vec<ShownKey>> {
 }
 
 /// Shows every head of a volume. One that is damaged says nothing here: its own slot reports it.
-fn each_head(root: &Path, mut each: impl FnMut(Head) -> ControlFlow<()>) -> Result<()> {
+fn each_head(root: &Path, mut each: impl FnMut(Head)) -> Result<()> {
     let slots = root.join("slots");
     let entries = match std::fs::read_dir(&slots) {
         Ok(entries) => entries,
@@ -69,9 +66,8 @@ fn each_head(root: &Path, mut each: impl FnMut(Head) -> ControlFlow<()>) -> Resu
         }
         if let Ok(contents) = journal::read(&path)
             && let Some(record) = contents.last
-            && each(record.head).is_break()
         {
-            break;
+            each(record.head);
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ mod versions;
 mod volume;
 mod whole;
 
-pub use lost::{ShownKey, any_claimed_store, shown_keys};
+pub use lost::{ShownKey, claimed_stores, shown_keys};
 pub use provenance::provenance_of;
 pub use volume::prepare_volume;
 pub use whole::write_whole;
