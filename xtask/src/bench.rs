@@ -11,6 +11,7 @@ mod luigi;
 mod many;
 mod pins;
 mod publish;
+mod python;
 mod repeat;
 mod rounds;
 mod space;

@@ -1,12 +1,12 @@
 //! Two outputs of 500 MB, compared by the library's example `compare` and by DuckDB's `EXCEPT` both ways.
 
 use super::large::peak_memory;
+use super::python::with_package;
 use super::rounds::{Contender, medians};
 use super::space::{Space, program, write};
 use super::table::{Row, Target};
-use crate::command::{Outcome, build_example, command, run, succeeds, target_directory};
-use crate::setup;
-use std::path::{Path, PathBuf};
+use crate::command::{Outcome, build_example};
+use std::path::Path;
 use std::process::Command;
 
 const ROUNDS: u32 = 3;
@@ -39,7 +39,7 @@ duckdb.sql(f"select {count(left, right)}, {count(right, left)}").fetchall()
 const FORMATS: [(&str, &str, &str); 2] = [("csv", "CSV", "5000000"), ("parquet", "Parquet", "9500000")];
 
 pub(super) fn measure(space: &Space) -> Outcome<Vec<Row>> {
-    let python = install_duckdb()?;
+    let python = with_package("duckdb", PACKAGE)?;
     let example = build_example("compare", &["--release", "--package", "refrain-compare"])?;
     let directory = space.fresh("compare")?;
     write(&directory.join("write.py"), WRITE)?;
@@ -96,23 +96,4 @@ fn measure_pair(space: &Space, pair: &Pair<'_>, name: &str, what: &str) -> Outco
         Row::ratio(&title, times[0], ("DuckDB, `EXCEPT` both ways", times[1]), Target::AtMost(2.0)),
         Row::number(&format!("peak memory, {name}: {what}"), memory, "MiB", Target::AtMost(512.0)),
     ])
-}
-
-/// Installs DuckDB below the build directory, once.
-fn install_duckdb() -> Outcome<PathBuf> {
-    let environment = target_directory().join("bench-duckdb");
-    let python = environment.join("bin/python");
-    let mut probe = command(&python);
-    probe.args(["-c", "import duckdb"]);
-    if python.exists() && succeeds(probe) {
-        return Ok(python);
-    }
-    setup::python_environments()?;
-    let mut make = command("python3");
-    make.args(["-m", "venv", "--clear"]).arg(&environment);
-    run(make)?;
-    let mut install = command(&python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE]);
-    run(install).map_err(|error| format!("DuckDB could not be installed: {error}"))?;
-    Ok(python)
 }

@@ -1,8 +1,8 @@
 //! Luigi with the same task: a `LocalTarget`, which is a temporary file and a rename, under the local scheduler.
 
+use super::python::with_package;
 use super::space::{Space, program, write};
-use crate::command::{Outcome, command, run, target_directory};
-use crate::setup;
+use crate::command::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,18 +33,7 @@ pub(super) struct Luigi {
 impl Luigi {
     /// Installs Luigi below the build directory, once, and writes the task.
     pub(super) fn install(space: &Space) -> Outcome<Self> {
-        let environment = target_directory().join("bench-luigi");
-        let python = environment.join("bin/python");
-        let is_complete = environment.join("bin/luigi").exists();
-        if !is_complete {
-            setup::python_environments()?;
-            let mut make = command("python3");
-            make.args(["-m", "venv", "--clear"]).arg(&environment);
-            run(make)?;
-            let mut install = command(&python);
-            install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE]);
-            run(install).map_err(|error| format!("Luigi could not be installed: {error}"))?;
-        }
+        let python = with_package("luigi", PACKAGE)?;
         let directory = space.fresh("luigi")?;
         write(&directory.join("bench_task.py"), MODULE)?;
         Ok(Self { python, directory })
