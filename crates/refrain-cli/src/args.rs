@@ -133,6 +133,16 @@ fn table(rows: &[(&str, &str)]) -> String {
 #[derive(Debug, Parser)]
 #[command(name = "refrain", version, after_long_help = root_help(), arg_required_else_help = true)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The flags that every subcommand takes.
+#[derive(Debug, Args)]
+pub(crate) struct Everywhere {
     /// The home: the directory with refrain.toml and .refrain/ [default: the nearest one at or above the current
     /// directory] [env: REFRAIN_HOME]
     #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
@@ -145,9 +155,6 @@ pub(crate) struct Cli {
     /// Print no line when all is well, only notes and errors; -qq: only errors. Data on stdout is printed all the same
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GLOBAL)]
     pub(crate) quiet: u8,
-
-    #[command(subcommand)]
-    pub(crate) command: Command,
 }
 
 // A subcommand is defined when it is named: the other ones cost a call nothing.

@@ -27,14 +27,14 @@ impl Context {
             std::env::current_dir().map_err(|error| Error::io("cannot tell the current directory", error))?;
         // An empty variable is one that is not set: that is how a scheduler takes it back.
         let variable = std::env::var_os("REFRAIN_HOME").filter(|home| !home.is_empty());
-        let home = cli.home.clone().or(variable.map(PathBuf::from)).map(|home| directory.join(home));
-        let home_flag = cli.home.clone();
+        let home = cli.everywhere.home.clone().or(variable.map(PathBuf::from)).map(|home| directory.join(home));
+        let home_flag = cli.everywhere.home.clone();
         Ok(Self {
             directory,
             home,
             home_flag,
-            loudness: Loudness::of(cli.quiet),
-            verbose: cli.verbose,
+            loudness: Loudness::of(cli.everywhere.quiet),
+            verbose: cli.everywhere.verbose,
             clock: SystemClock,
         })
     }

@@ -10,6 +10,7 @@ mod docs;
 mod id;
 mod look;
 mod output;
+mod parse;
 mod probe;
 mod run;
 mod signals;
@@ -17,20 +18,21 @@ mod tend;
 mod trace;
 mod usage;
 
-use args::{Cli, Command, ConfigCommand};
-use clap::Parser;
+use args::{Command, ConfigCommand};
 use context::Context;
+use parse::Parsed;
 use refrain::core::Window;
 use refrain::report::{exit_code, outcome_of};
 use refrain::{Error, Result};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let cli = match parse::command_line() {
+        Ok(Parsed::Call(cli)) => cli,
+        Ok(Parsed::Version) => return ExitCode::from(whole(parse::version())),
         Err(error) => return ExitCode::from(whole(usage::tell(error))),
     };
-    trace::start(cli.verbose);
+    trace::start(cli.everywhere.verbose);
     let done = Context::new(&cli).and_then(|context| dispatch(&context, &cli.command));
     ExitCode::from(whole(done.unwrap_or_else(|error| {
         output::failure(&error, Window::NothingPublished);
