@@ -1,0 +1,134 @@
+//! What can go wrong between us and a server.
+
+use refrain_core::{Error, ErrorKind};
+use std::fmt;
+
+/// A failure of a session.
+#[derive(Debug)]
+pub enum Fault {
+    /// The server refused a statement. The transaction is over.
+    Refused(Box<Refusal>),
+    /// The connection was lost, or could not be made. What was sent before may have been done.
+    Lost(String),
+    /// The request is wrong, before anything was sent: a setting, a certificate.
+    Invalid(Error),
+}
+
+/// What the server said (<https://www.postgresql.org/docs/current/protocol-error-fields.html>).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// SQLSTATE, five characters (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+    pub code: String,
+    /// The message.
+    pub message: String,
+    /// More of it.
+    pub detail: Option<String>,
+    /// What may help.
+    pub hint: Option<String>,
+    /// Where it happened, such as `COPY stage, line 3, column delay: "x"`.
+    pub context: Option<String>,
+    /// The constraint it is about.
+    pub constraint: Option<String>,
+    /// The table it is about.
+    pub table: Option<String>,
+    /// The column it is about.
+    pub column: Option<String>,
+}
+
+impl Fault {
+    /// SQLSTATE of what the server said; nothing when it said nothing.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(refusal) => Some(&refusal.code),
+            Self::Lost(_) | Self::Invalid(_) => None,
+        }
+    }
+
+    /// Whether another try may succeed: the connection was lost, the server shuts down or starts, a lock was not to be
+    /// had, a deadlock or a failure of serialization.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Lost(_) => true,
+            Self::Invalid(_) => false,
+            Self::Refused(refusal) => {
+                let class = refusal.code.get(..2).unwrap_or_default();
+                matches!(class, "08" | "40" | "53" | "57") || refusal.code == "55P03"
+            }
+        }
+    }
+
+    /// The failure as an error that names what was being done.
+    pub fn during(self, what: impl fmt::Display) -> Error {
+        match self {
+            Self::Invalid(error) => error.within(what),
+            Self::Lost(why) => {
+                Error::new(ErrorKind::Unavailable, format!("{what}: the database cannot be reached: {why}"))
+                    .hint("look whether the server runs and can be reached, then repeat the call")
+            }
+            Self::Refused(refusal) => refusal.during(what),
+        }
+    }
+}
+
+impl Refusal {
+    fn during(self: Box<Self>, what: impl fmt::Display) -> Error {
+        let kind = match self.code.get(..2).unwrap_or_default() {
+            "08" | "40" | "53" | "57" => ErrorKind::Unavailable,
+            "55" if self.code == "55P03" => ErrorKind::Unavailable,
+            _ => ErrorKind::Invalid,
+        };
+        let error = Error::new(kind, format!("{what}: {self}"));
+        match self.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(detail) = &self.detail {
+            write!(f, ": {detail}")?;
+        }
+        write!(f, " (SQLSTATE {})", self.code)
+    }
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if let Some(server) = error.as_db_error() {
+            let own = |text: Option<&str>| text.map(str::to_owned);
+            return Self::Refused(Box::new(Refusal {
+                code: server.code().code().to_owned(),
+                message: server.message().to_owned(),
+                detail: own(server.detail()),
+                hint: own(server.hint()),
+                context: own(server.where_()),
+                constraint: own(server.constraint()),
+                table: own(server.table()),
+                column: own(server.column()),
+            }));
+        }
+        let mut why = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            why.push_str(": ");
+            why.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        Self::Lost(why)
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Invalid(error)
+    }
+}
