@@ -41,6 +41,11 @@ pub trait SinkUnderTest: Sync {
     /// The slot of this name; another one for another name.
     fn slot(&self, name: &str) -> SlotAddress;
 
+    /// How the sink publishes at the slot, where it knows several ways.
+    fn manner(&self, _slot: &SlotAddress) -> Option<String> {
+        None
+    }
+
     /// Writes to a staging place, as a task does. Where an output can have parts, it shall have some, so that a
     /// mixture of two outputs would be seen.
     fn write(&self, staging: &Staging<Open>, content: Content<'_>);

@@ -61,6 +61,10 @@ crash_points! {
     BeforeRecord = "before-record",
     /// The head shows the publication.
     AfterRecord = "after-record",
+    /// The rows are moved and the head is written, in a transaction that is not committed.
+    BeforeDatabaseCommit = "before-database-commit",
+    /// The database has committed; its answer is not told.
+    AfterDatabaseCommit = "after-database-commit",
     /// A slot is committed and the answer is known (5.10).
     AfterCommit = "after-commit",
     /// About to settle and release at the store.

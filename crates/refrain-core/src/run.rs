@@ -29,6 +29,9 @@ pub struct OutputSlot {
     pub name: String,
     /// Where it is published.
     pub slot: SlotAddress,
+    /// How it is published there, in the sink's own terms and without secrets, for a sink that knows several ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manner: Option<String>,
 }
 
 /// One input as every attempt of a run reads it.
@@ -102,6 +105,11 @@ impl RunRecord {
     /// The slots of the run, the anchor first.
     pub fn slots(&self) -> impl Iterator<Item = &SlotAddress> {
         self.outputs.iter().map(|output| &output.slot)
+    }
+
+    /// How the run publishes at the slot, where the sink knows several ways.
+    pub fn manner(&self, slot: &SlotAddress) -> Option<&str> {
+        self.outputs.iter().find(|output| output.slot == *slot)?.manner.as_deref()
     }
 
     /// The slot whose head is the publication decision for the whole run (5.9).

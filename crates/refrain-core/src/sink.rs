@@ -19,8 +19,9 @@ pub trait Sink: Send + Sync + Debug {
     /// Where readers find what is published at the slot: a path or URL, without secrets.
     fn location(&self, slot: &SlotAddress) -> String;
 
-    /// Finds out, before the task starts, whether a publication at the slot can succeed at all.
-    fn preflight(&self, slot: &SlotAddress, adopt: Adopt) -> Result<()>;
+    /// Finds out, before the task starts, whether a publication at the slot can succeed at all. `manner` is the
+    /// output's ([`OutputSlot::manner`](crate::OutputSlot)).
+    fn preflight(&self, slot: &SlotAddress, manner: Option<&str>, adopt: Adopt) -> Result<()>;
 
     /// Reads the head without a lock. Final only when positive (5.12).
     fn read(&self, slot: &SlotAddress) -> Result<Option<Head>>;
@@ -28,8 +29,9 @@ pub trait Sink: Send + Sync + Debug {
     /// K2: claims the slot (4.1).
     fn claim(&self, slot: &SlotAddress, request: &ClaimRequest) -> Result<ClaimAnswer>;
 
-    /// Makes a fresh staging place for one slot of an attempt.
-    fn stage(&self, slot: &SlotAddress, staging: &StagingId) -> Result<Staging<Open>>;
+    /// Makes a fresh staging place for one slot of an attempt. What is staged remembers its `manner`: whoever commits it
+    /// need not be told.
+    fn stage(&self, slot: &SlotAddress, manner: Option<&str>, staging: &StagingId) -> Result<Staging<Open>>;
 
     /// Checks the guards, makes the staged output durable and records what it is (5.8). The caller has made
     /// sure that no process writes any more. A failed guard is an error of kind `guard`.
@@ -195,6 +197,8 @@ pub struct Guards {
     pub min_bytes: Option<u64>,
     /// At least so many files.
     pub min_files: Option<u64>,
+    /// At least so many rows.
+    pub min_rows: Option<u64>,
     /// What the published path shall say of its origin, where the sink can attach it to the data itself.
     pub provenance: String,
 }

@@ -103,7 +103,7 @@ fn dir_04_a_link_is_switched_where_names_cannot_be_exchanged() {
     let (_below, mount, home) = without_exchange();
     let sink = home.directories();
     let slot = home.slot(&sink, "out/");
-    sink.preflight(&slot, Adopt::Never).unwrap();
+    sink.preflight(&slot, None, Adopt::Never).unwrap();
     for generation in 1..=3 {
         let text = generation.to_string();
         home.publish(&sink, &slot, generation, &Content::Tree(&[("a", &text)]));
@@ -132,7 +132,7 @@ fn dir_04_a_directory_in_the_way_of_a_link_is_refused_not_deleted() {
     let slot = home.slot(&sink, "out/");
     fs::create_dir(home.join("out")).unwrap();
     fs::write(home.join("out/precious"), "x").unwrap();
-    let error = sink.preflight(&slot, Adopt::Foreign).unwrap_err();
+    let error = sink.preflight(&slot, None, Adopt::Foreign).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused);
     assert!(error.message.contains("cannot exchange"), "{error}");
     let attempt = home.attempt(1, std::slice::from_ref(&slot));

@@ -15,7 +15,7 @@ use support::{ADOPT, Content, Home, OVERWRITE};
 const TREE: Content<'_> = Content::Tree(&[("a", "1"), ("sub/b", "1")]);
 
 fn refused(sink: &LocalSink, slot: &SlotAddress, adopt: Adopt) -> Error {
-    let error = sink.preflight(slot, adopt).unwrap_err();
+    let error = sink.preflight(slot, None, adopt).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     error
 }
@@ -25,8 +25,8 @@ fn nothing_is_published_inside_a_published_directory() {
     let home = Home::new();
     let (files, directories) = (home.files(), home.directories());
     let outer = home.slot(&directories, "data/tree/");
-    directories.preflight(&outer, Adopt::Never).unwrap();
-    files.preflight(&home.slot(&files, "data/tree/in.txt"), Adopt::Never).unwrap();
+    directories.preflight(&outer, None, Adopt::Never).unwrap();
+    files.preflight(&home.slot(&files, "data/tree/in.txt"), None, Adopt::Never).unwrap();
     home.publish(&directories, &outer, 1, &TREE);
     symlink("data/tree", home.join("alias")).unwrap();
     for spec in ["data/tree/in.txt", "data/tree/sub/deep/in.txt", "alias/in.txt", "data/../alias/sub/in.txt"] {
@@ -42,9 +42,9 @@ fn nothing_is_published_inside_a_published_directory() {
         refused(&directories, &home.slot(&directories, spec), Adopt::Foreign);
     }
     // Beside it, above it in name only, and the directory itself.
-    files.preflight(&home.slot(&files, "data/tree.txt"), Adopt::Never).unwrap();
-    directories.preflight(&home.slot(&directories, "data/other/"), Adopt::Never).unwrap();
-    directories.preflight(&outer, Adopt::Never).unwrap();
+    files.preflight(&home.slot(&files, "data/tree.txt"), None, Adopt::Never).unwrap();
+    directories.preflight(&home.slot(&directories, "data/other/"), None, Adopt::Never).unwrap();
+    directories.preflight(&outer, None, Adopt::Never).unwrap();
     home.publish(&directories, &outer, 2, &TREE);
     // What was published there is gone, and may come back.
     fs::remove_dir_all(home.join("data")).unwrap();
@@ -60,7 +60,7 @@ fn the_head_of_a_directory_that_nobody_publishes_any_more_can_be_moved_away() {
     let hint = refused(&files, &inner, Adopt::Never).hint.unwrap();
     let head = hint.split('`').find(|part| Path::new(part).extension().is_some_and(|it| it == "head")).unwrap();
     fs::rename(head, home.join("old.head")).unwrap();
-    files.preflight(&inner, Adopt::Never).unwrap();
+    files.preflight(&inner, None, Adopt::Never).unwrap();
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_directory_that_others_publish_into_is_not_adopted() {
         assert_eq!(fs::read_to_string(home.join("tree/sub/z.txt")).unwrap(), "precious");
         // What was removed by hand is not lost by it.
         fs::remove_file(home.join("tree/sub/z.txt")).unwrap();
-        directories.preflight(&outer, Adopt::Foreign).unwrap();
+        directories.preflight(&outer, None, Adopt::Foreign).unwrap();
     }
 }
 

@@ -54,7 +54,7 @@ fn setup(kind: LocalKind) -> (Home, LocalSink, SlotAddress) {
 fn first_and_second_publication_are_whole_and_leave_nothing_behind() {
     for kind in [LocalKind::File, LocalKind::Directory] {
         let (home, sink, slot) = setup(kind);
-        sink.preflight(&slot, refrain_core::Adopt::Never).unwrap();
+        sink.preflight(&slot, None, refrain_core::Adopt::Never).unwrap();
         home.publish(&sink, &slot, 1, &content(kind, false));
         assert!(shows(&home, kind, false));
         let second = home.publish(&sink, &slot, 2, &content(kind, true));

@@ -274,7 +274,7 @@ fn a_full_filesystem_is_named() {
     )
     .unwrap();
     let slot = sink.address(small.path().join("x").to_str().unwrap(), Path::new("/")).unwrap();
-    sink.preflight(&slot, refrain_core::Adopt::Never).unwrap();
+    sink.preflight(&slot, None, refrain_core::Adopt::Never).unwrap();
     assert!(fs::write(small.path().join("filler"), vec![1_u8; 2 << 20]).is_err());
     let attempt = home.attempt(1, std::slice::from_ref(&slot));
     let error = sink.claim(&slot, &attempt.claim_request()).unwrap_err();

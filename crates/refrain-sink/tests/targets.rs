@@ -104,10 +104,10 @@ fn what_stands_at_the_target_is_refused_or_adopted_as_version_0() {
             }
         }
         let slot = home.slot(&sink, spec);
-        let error = sink.preflight(&slot, Adopt::Never).unwrap_err();
+        let error = sink.preflight(&slot, None, Adopt::Never).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Refused);
         assert!(error.hint.unwrap().contains("--adopt"));
-        sink.preflight(&slot, Adopt::Foreign).unwrap();
+        sink.preflight(&slot, None, Adopt::Foreign).unwrap();
         let attempt = home.attempt(1, std::slice::from_ref(&slot));
         let request = attempt.prepare(&sink, &slot, &content);
         assert!(matches!(sink.condition(&slot, None).unwrap(), Condition::Foreign(_)));
@@ -131,7 +131,7 @@ fn special_files_and_wrong_kinds_are_refused_before_the_task() {
     for (sink, spec, reason) in
         [(&files, "dir", "a directory"), (&files, "fifo", "named pipe"), (&directories, "file/", "a file")]
     {
-        let error = sink.preflight(&home.slot(sink, spec), Adopt::Foreign).unwrap_err();
+        let error = sink.preflight(&home.slot(sink, spec), None, Adopt::Foreign).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.message.contains(reason), "{spec}: {error}");
     }
@@ -144,7 +144,7 @@ fn fs_05_another_filesystem_is_refused_or_has_its_own_staging() {
     let target = other.path().join("x.csv");
     let files = home.files();
     let slot = files.address(target.to_str().unwrap(), Path::new("/")).unwrap();
-    let error = files.preflight(&slot, Adopt::Never).unwrap_err();
+    let error = files.preflight(&slot, None, Adopt::Never).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.hint.unwrap().contains(&format!("staging = [\"{}/.refrain-staging\"]", other.path().display())));
 
@@ -152,7 +152,7 @@ fn fs_05_another_filesystem_is_refused_or_has_its_own_staging() {
     let sink =
         LocalSink::new(LocalKind::File, &home.path(), std::slice::from_ref(&volume), Arc::new(refrain_core::NoProbe))
             .unwrap();
-    sink.preflight(&slot, Adopt::Never).unwrap();
+    sink.preflight(&slot, None, Adopt::Never).unwrap();
     assert_eq!(fs::metadata(&volume).unwrap().permissions().mode() & 0o777, 0o700);
     home.publish(&sink, &slot, 1, &Content::File("one"));
     home.publish(&sink, &slot, 2, &Content::File("two"));
@@ -185,10 +185,10 @@ fn fs_08_other_names_of_the_target_are_never_written_through() {
     let slot = home.slot(&files, "out.csv");
     home.publish(&files, &slot, 1, &Content::File("one"));
     fs::hard_link(home.join("out.csv"), home.join("mirror.csv")).unwrap();
-    let error = files.preflight(&slot, Adopt::Never).unwrap_err();
+    let error = files.preflight(&slot, None, Adopt::Never).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused);
     assert!(error.message.contains("2 names"), "{error}");
-    files.preflight(&slot, Adopt::Foreign).unwrap();
+    files.preflight(&slot, None, Adopt::Foreign).unwrap();
     home.publish(&files, &slot, 2, &Content::File("two"));
     assert_eq!(fs::read_to_string(home.join("mirror.csv")).unwrap(), "one");
     assert_eq!(fs::metadata(home.join("out.csv")).unwrap().nlink(), 1);
@@ -220,10 +220,10 @@ fn a_read_only_target_is_told_before_the_task() {
     )
     .unwrap();
     let slot = sink.address(small.path().join("x").to_str().unwrap(), Path::new("/")).unwrap();
-    sink.preflight(&slot, Adopt::Never).unwrap();
+    sink.preflight(&slot, None, Adopt::Never).unwrap();
     let remount = std::process::Command::new("mount").args(["-o", "remount,ro"]).arg(small.path()).status().unwrap();
     assert!(remount.success());
-    let error = sink.preflight(&slot, Adopt::Never).unwrap_err();
+    let error = sink.preflight(&slot, None, Adopt::Never).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("read-only"), "{error}");
 }

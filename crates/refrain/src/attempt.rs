@@ -146,7 +146,7 @@ impl<'b> Work<'b> {
         let adopt = if self.driver.options.adopt { Adopt::Foreign } else { Adopt::Never };
         for output in &self.run.outputs {
             let sink = boundary.sinks.of(&output.slot)?;
-            sink.preflight(&output.slot, adopt)?;
+            sink.preflight(&output.slot, output.manner.as_deref(), adopt)?;
             let condition = sink.condition(&output.slot, self.driver.machine.heads().get(&output.slot))?;
             if let (Condition::Foreign(what), Adopt::Never) = (&condition, adopt) {
                 let at = boundary.locate(&output.slot);
@@ -175,7 +175,7 @@ impl<'b> Work<'b> {
             .ok_or_else(|| Error::new(ErrorKind::Internal, "an attempt without a lease cannot stage"))?;
         let id = StagingId { holder, generation: self.run.generation, slots: self.run.slots().cloned().collect() };
         for output in &self.run.outputs {
-            let staging = boundary.sinks.of(&output.slot)?.stage(&output.slot, &id)?;
+            let staging = boundary.sinks.of(&output.slot)?.stage(&output.slot, output.manner.as_deref(), &id)?;
             tracing::info!(rule = "5.7", output = %output.name, place = %staging.place, "staging");
             let owner = Some((output.slot.clone(), id.clone()));
             self.staged.push(Staged { place: staging.place.clone(), owner });
@@ -304,6 +304,7 @@ impl<'b> Work<'b> {
             allow_empty: self.driver.options.allow_empty || spec.is_some_and(|spec| spec.allow_empty),
             min_bytes: spec.and_then(|spec| spec.min_bytes),
             min_files: spec.and_then(|spec| spec.min_files),
+            min_rows: spec.and_then(|spec| spec.min_rows),
             provenance: provenance.to_string(),
         }
     }

@@ -87,7 +87,11 @@ impl Plan {
 
     /// L(run), should this plan open a run.
     pub(crate) fn slots(&self) -> Vec<OutputSlot> {
-        let slot = |output: &PlannedOutput| OutputSlot { name: output.spec.name.clone(), slot: output.slot.clone() };
+        let slot = |output: &PlannedOutput| OutputSlot {
+            name: output.spec.name.clone(),
+            slot: output.slot.clone(),
+            manner: None,
+        };
         self.outputs.iter().map(slot).collect()
     }
 

@@ -150,6 +150,8 @@ pub struct OutputSpec {
     pub min_bytes: Option<u64>,
     /// Fewest files.
     pub min_files: Option<u64>,
+    /// Fewest rows, for a sink that counts them.
+    pub min_rows: Option<u64>,
     /// A shell command that must succeed; `REFRAIN_CHECK` is the staged output.
     pub check: Option<String>,
 }
@@ -164,6 +166,7 @@ impl OutputSpec {
             allow_empty: false,
             min_bytes: None,
             min_files: None,
+            min_rows: None,
             check: None,
         })
     }

@@ -85,7 +85,7 @@ pub(super) fn slot_of(address: &SlotAddress) -> u8 {
 }
 
 pub(super) fn outputs(slots: &[u8]) -> Vec<OutputSlot> {
-    slots.iter().map(|slot| OutputSlot { name: slot.to_string(), slot: address(*slot) }).collect()
+    slots.iter().map(|slot| OutputSlot { name: slot.to_string(), slot: address(*slot), manner: None }).collect()
 }
 
 /// What this attempt would open a run with: every attempt pins something else.

@@ -9,7 +9,7 @@ pub(super) fn staging_is_invisible_and_named(factory: &dyn SinkFactory) {
     let (sink, slot) = (home.open(), home.slot("one"));
     let attempt = Attempt::new(1, 1, &[&slot]);
     attempt.claim(&*sink, &slot);
-    let staging = sink.stage(&slot, &attempt.staging_id()).unwrap();
+    let staging = sink.stage(&slot, home.manner(&slot).as_deref(), &attempt.staging_id()).unwrap();
     assert_eq!((&staging.slot, &staging.id), (&slot, &attempt.staging_id()));
     home.write(&staging, Content::Text("secret"));
     let hidden = || {
@@ -104,7 +104,7 @@ fn sealed(
     content: Content<'_>,
     guards: &Guards,
 ) -> Result<SealedData> {
-    let staging = sink.stage(slot, &Attempt::new(2, 2, &[slot]).staging_id())?;
+    let staging = sink.stage(slot, home.manner(slot).as_deref(), &Attempt::new(2, 2, &[slot]).staging_id())?;
     home.write(&staging, content);
     Ok(sink.seal(staging, guards)?.into_data().expect("what was sealed"))
 }

@@ -10,14 +10,14 @@ pub(super) fn what_was_published_stands_intact(factory: &dyn SinkFactory) {
     let home = factory.make();
     let (sink, slot) = (home.open(), home.slot("one"));
     assert_eq!(condition(&*sink, &slot), Condition::Absent);
-    sink.preflight(&slot, Adopt::Never).unwrap();
+    sink.preflight(&slot, home.manner(&slot).as_deref(), Adopt::Never).unwrap();
     let request = Attempt::new(1, 1, &[&slot]).prepare(&*home, &*sink, &slot, "delays");
     assert_eq!(condition(&*sink, &slot), Condition::Absent, "a claim publishes nothing");
     committed(&*sink, &slot, &request);
     assert_eq!(condition(&*sink, &slot), Condition::Intact);
     publish(&*home, &slot, 2, "delays");
     assert_eq!(condition(&*home.open(), &slot), Condition::Intact);
-    sink.preflight(&slot, Adopt::Never).unwrap();
+    sink.preflight(&slot, home.manner(&slot).as_deref(), Adopt::Never).unwrap();
 }
 
 pub(super) fn what_somebody_else_put_there_is_foreign_and_kept_on_adoption(factory: &dyn SinkFactory) {
@@ -28,8 +28,8 @@ pub(super) fn what_somebody_else_put_there_is_foreign_and_kept_on_adoption(facto
     }
     let before = condition(&*sink, &slot);
     assert!(matches!(before, Condition::Foreign(_)), "{before:?}");
-    sink.preflight(&slot, Adopt::Never).expect_err("a target that we did not publish");
-    let possible = sink.preflight(&slot, Adopt::Foreign);
+    sink.preflight(&slot, home.manner(&slot).as_deref(), Adopt::Never).expect_err("a target that we did not publish");
+    let possible = sink.preflight(&slot, home.manner(&slot).as_deref(), Adopt::Foreign);
     let attempt = Attempt::new(1, 1, &[&slot]);
     let request = attempt.prepare(&*home, &*sink, &slot, "ours");
     conflicts(&*home, &*sink, &slot, &request, "theirs");
@@ -47,7 +47,8 @@ pub(super) fn what_somebody_else_put_there_is_foreign_and_kept_on_adoption(facto
         let versions = sink.versions(&slot).unwrap();
         let kept: Vec<_> = versions.iter().map(|version| (version.generation.get(), version.current)).collect();
         assert_eq!(kept, [(1, true), (0, false)], "kept as version 0");
-        let staging = sink.stage(&slot, &Attempt::new(2, 2, &[&slot]).staging_id()).unwrap();
+        let staging =
+            sink.stage(&slot, home.manner(&slot).as_deref(), &Attempt::new(2, 2, &[&slot]).staging_id()).unwrap();
         sink.restore(&slot, Generation::default(), &staging.place).unwrap();
     }
 }

@@ -30,7 +30,8 @@ impl Attempt {
     /// An attempt of this token for this generation, with the slots of its run; the anchor first.
     pub(super) fn new(token: u64, generation: u64, slots: &[&SlotAddress]) -> Self {
         let named = slots.iter().enumerate();
-        let outputs = named.map(|(index, slot)| OutputSlot { name: format!("out{index}"), slot: (*slot).clone() });
+        let outputs =
+            named.map(|(index, slot)| OutputSlot { name: format!("out{index}"), slot: (*slot).clone(), manner: None });
         Self {
             owner: Key { task: "daily".parse().expect("a task's name"), partition: "2025-03-24".to_owned() },
             holder: Holder { store_id: STORE, token: Token::new(token), attempt: AttemptId::from_uuid(fresh()) },
@@ -71,7 +72,7 @@ impl Attempt {
 
     /// Stages and seals this text for the slot.
     pub(super) fn seal(&self, home: &dyn SinkUnderTest, sink: &dyn Sink, slot: &SlotAddress, text: &str) -> SealedData {
-        let staging = sink.stage(slot, &self.staging_id()).expect("stage");
+        let staging = sink.stage(slot, home.manner(slot).as_deref(), &self.staging_id()).expect("stage");
         home.write(&staging, Content::Text(text));
         sink.seal(staging, &Guards::default()).expect("seal").into_data().expect("what was sealed")
     }

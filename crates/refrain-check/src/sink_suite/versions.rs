@@ -33,7 +33,7 @@ pub(super) fn a_kept_version_is_published_again(factory: &dyn SinkFactory) {
     for (generation, restored) in [(4, 1), (5, 3), (6, 5)] {
         let attempt = Attempt::new(generation, generation, &[&slot]);
         let head = attempt.claim(&*sink, &slot);
-        let staging = sink.stage(&slot, &attempt.staging_id()).unwrap();
+        let staging = sink.stage(&slot, home.manner(&slot).as_deref(), &attempt.staging_id()).unwrap();
         let answer = sink.restore(&slot, Generation::new(restored), &staging.place);
         if !sink.capabilities().rollback {
             assert_eq!(answer.expect_err("no rollback").kind, ErrorKind::Unsupported);
@@ -53,7 +53,7 @@ pub(super) fn a_version_that_is_not_kept_cannot_be_restored(factory: &dyn SinkFa
     let home = factory.make();
     let (sink, slot) = (home.open(), home.slot("one"));
     publish_three(&*home, &slot);
-    let staging = sink.stage(&slot, &Attempt::new(4, 4, &[&slot]).staging_id()).unwrap();
+    let staging = sink.stage(&slot, home.manner(&slot).as_deref(), &Attempt::new(4, 4, &[&slot]).staging_id()).unwrap();
     let error = sink.restore(&slot, Generation::new(9), &staging.place).expect_err("no such version");
     let expected = if sink.capabilities().rollback { ErrorKind::Invalid } else { ErrorKind::Unsupported };
     assert_eq!(error.kind, expected, "{error:?}");

@@ -69,7 +69,7 @@ pub(super) fn proposal(number: u128) -> RunProposal {
             snapshot: None,
             lineage: None,
         }],
-        outputs: vec![OutputSlot { name: "delays".to_owned(), slot: slot("delays") }],
+        outputs: vec![OutputSlot { name: "delays".to_owned(), slot: slot("delays"), manner: None }],
         restores: None,
     }
 }

@@ -218,7 +218,7 @@ impl Sink for LocalSink {
         self.target(slot).map_or_else(|_| slot.location.clone(), |target| target.display().to_string())
     }
 
-    fn preflight(&self, slot: &SlotAddress, adopt: Adopt) -> Result<()> {
+    fn preflight(&self, slot: &SlotAddress, _manner: Option<&str>, adopt: Adopt) -> Result<()> {
         self.site(slot)?.preflight(adopt)
     }
 
@@ -230,7 +230,7 @@ impl Sink for LocalSink {
         self.site(slot)?.claim(request)
     }
 
-    fn stage(&self, slot: &SlotAddress, staging: &StagingId) -> Result<Staging<Open>> {
+    fn stage(&self, slot: &SlotAddress, _manner: Option<&str>, staging: &StagingId) -> Result<Staging<Open>> {
         self.site(slot)?.stage(staging)
     }
 

@@ -140,7 +140,7 @@ impl Sink for MemorySink {
         format!("memory:{}", slot.location)
     }
 
-    fn preflight(&self, slot: &SlotAddress, adopt: Adopt) -> Result<()> {
+    fn preflight(&self, slot: &SlotAddress, _manner: Option<&str>, adopt: Adopt) -> Result<()> {
         match self.state().slots.get(slot).map(|entry| entry.condition(slot)) {
             Some(Condition::Foreign(what)) if adopt == Adopt::Never => Err(Error::refused(what)),
             _ => Ok(()),
@@ -165,7 +165,7 @@ impl Sink for MemorySink {
         })
     }
 
-    fn stage(&self, slot: &SlotAddress, staging: &StagingId) -> Result<Staging<Open>> {
+    fn stage(&self, slot: &SlotAddress, _manner: Option<&str>, staging: &StagingId) -> Result<Staging<Open>> {
         let index = staging.slots.iter().position(|other| other == slot).unwrap_or_default();
         let place = format!("memory:{}.{index}", staging.holder.attempt);
         let attempt = Attempt { slot: slot.clone(), id: staging.clone(), content: None };

@@ -87,7 +87,8 @@ impl Home {
     /// An attempt with a fresh token, for the generation and these slots.
     pub fn attempt(&self, generation: u64, slots: &[SlotAddress]) -> Attempt {
         self.tokens.set(self.tokens.get() + 1);
-        let outputs = slots.iter().map(|slot| OutputSlot { name: "out".to_owned(), slot: slot.clone() }).collect();
+        let outputs =
+            slots.iter().map(|slot| OutputSlot { name: "out".to_owned(), slot: slot.clone(), manner: None }).collect();
         Attempt {
             holder: Holder {
                 store_id: STORE,
@@ -180,7 +181,7 @@ impl Attempt {
     }
 
     pub fn stage(&self, sink: &LocalSink, slot: &SlotAddress) -> Staging<refrain_core::Open> {
-        sink.stage(slot, &self.staging_id()).unwrap()
+        sink.stage(slot, None, &self.staging_id()).unwrap()
     }
 
     pub fn seal(&self, sink: &LocalSink, slot: &SlotAddress, content: &Content<'_>) -> Result<SealedData> {

@@ -69,6 +69,7 @@ pub(crate) fn proposal(number: u128) -> RunProposal {
         outputs: vec![OutputSlot {
             name: "delays".to_owned(),
             slot: SlotAddress { sink: "file".to_owned(), location: "/data/delays/2025-03-24.csv".to_owned() },
+            manner: None,
         }],
         restores: None,
     }
