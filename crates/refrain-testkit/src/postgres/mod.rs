@@ -1,0 +1,21 @@
+//! Real PostgreSQL servers of two versions, and a pooler in front of them.
+//!
+//! - [`Server`]: a server of its own data directory, or one that the tests of a process share; killed, started again,
+//!   followed by a standby;
+//! - [`Database`]: a fresh database of a server, its URLs and `psql`;
+//! - [`PgBouncer`]: the pooler in transaction mode.
+//!
+//! Everything ends with the test process, also when that is killed. `cargo xtask setup` installs what is needed.
+
+mod cluster;
+mod database;
+mod pgbouncer;
+mod port;
+mod run_as;
+mod server;
+mod version;
+
+pub use database::Database;
+pub use pgbouncer::PgBouncer;
+pub use server::Server;
+pub use version::{Version, wheel_directory};
