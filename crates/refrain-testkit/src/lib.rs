@@ -4,7 +4,7 @@
 //! - [`strace`]: which system calls a command makes, and what happens when one of them kills it;
 //! - [`program`]: the `refrain` program under test and a home for it;
 //! - [`reader`]: a reader that polls a publication at full speed and remembers everything it saw;
-//! - [`postgres`]: PostgreSQL servers of two versions and a pooler;
+//! - [`postgres`]: PostgreSQL servers, a pooler, and a proxy that cuts connections;
 //! - [`freeze`]: stopping, waking and killing processes, and waiting for an event.
 //!
 //! Everything here panics with a message that says what was attempted: a tool that cannot do its work fails the test

@@ -75,11 +75,12 @@ impl Drop for PgBouncer {
 
 fn configuration(database: &Database, directory: &Path, port: u16, settings: &[(&str, &str)]) -> String {
     let server = database.server();
-    let own: String = settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+    let own: Vec<_> = settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
     format!(
         "[databases]\n{name} = host={socket} port={server_port}\n\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = \
          {port}\nunix_socket_dir =\npool_mode = transaction\nauth_type = trust\nauth_file = {directory}/users\nlogfile \
          = {directory}/log\n{own}",
+        own = own.concat(),
         name = database.name(),
         socket = server.socket_directory().display(),
         server_port = server.port(),

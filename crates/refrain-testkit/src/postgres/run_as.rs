@@ -4,6 +4,7 @@
 use crate::tool::tool;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -49,7 +50,8 @@ pub(super) fn spawn_server(program: &Path, signal: &str, prepare: impl FnOnce(&m
     prepare(&mut command);
     let (reply, answer) = channel();
     starter().send((command, reply)).expect("the thread that starts servers lives as long as the process");
-    answer.recv().expect("an answer of the thread that starts servers")
+    let started = answer.recv().expect("an answer of the thread that starts servers");
+    started.unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()))
 }
 
 /// Gives `path` to the servers' user.
@@ -63,7 +65,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-type Request = (Command, Sender<Child>);
+type Request = (Command, Sender<io::Result<Child>>);
 
 fn starter() -> Sender<Request> {
     static STARTER: OnceLock<Sender<Request>> = OnceLock::new();
@@ -71,11 +73,7 @@ fn starter() -> Sender<Request> {
         let (sender, requests) = channel::<Request>();
         let work = move || {
             for (mut command, reply) in requests {
-                match command.spawn() {
-                    Ok(child) => reply.send(child).expect("whoever starts a server waits for it"),
-                    // The reply is dropped, which fails the test that waits for it, with this text in its output.
-                    Err(error) => eprintln!("cannot start {command:?}: {error}"),
-                }
+                reply.send(command.spawn()).expect("whoever starts a server waits for it");
             }
         };
         std::thread::Builder::new().name("servers".to_owned()).spawn(work).expect("start a thread");
