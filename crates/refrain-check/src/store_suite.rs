@@ -33,8 +33,13 @@ pub trait StoreUnderTest: Sync {
     /// A handle of its own to the store, as another process would open it.
     fn open(&self) -> Box<dyn StateStore>;
 
-    /// Lets the store's clock go on; a store whose clock cannot be set waits.
+    /// Lets the store's clock go on; a store whose clock cannot be set waits, or lets the leases that stand age.
     fn advance(&self, ms: u64);
+
+    /// So far the store's clock may go on by itself within a case.
+    fn drift_ms(&self) -> u64 {
+        0
+    }
 
     /// Begins another epoch of the store's clock, as a reboot does. False if this kind of store has none.
     fn begin_epoch(&self) -> bool;

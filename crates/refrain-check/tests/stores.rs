@@ -4,7 +4,9 @@
 
 use refrain_check::store_suite::{StoreFactory, StoreUnderTest};
 use refrain_core::{StateStore, StoreId, StoreIdentity};
-use refrain_store::{ManualClock, MemoryStore, SqliteOptions, SqliteStore};
+use refrain_postgres::Link;
+use refrain_store::{ManualClock, MemoryStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
+use refrain_testkit::postgres::{Database, PgBouncer, Server, Version};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,9 +92,72 @@ impl StoreUnderTest for SqliteHome {
     }
 }
 
+/// A server, and whether a pooler in transaction mode stands before it (PGX-13).
+struct Postgres(Version, bool);
+
+struct PostgresHome {
+    database: Database,
+    pooler: Option<PgBouncer>,
+}
+
+impl PostgresHome {
+    fn link(&self) -> Link {
+        let url = self.pooler.as_ref().map_or_else(|| self.database.url(), PgBouncer::url);
+        Link::parse(&url).unwrap()
+    }
+
+    fn options() -> PostgresOptions {
+        PostgresOptions { clock: Arc::new(ManualClock::new()), name: "refrain suite".to_owned() }
+    }
+
+    fn store(&self) -> PostgresStore {
+        PostgresStore::find(&self.link(), Self::options()).unwrap().unwrap()
+    }
+}
+
+impl StoreFactory for Postgres {
+    fn make(&self) -> Box<dyn StoreUnderTest> {
+        let database = Server::shared(self.0).database();
+        let pooler = self.1.then(|| PgBouncer::start(&database));
+        let home = PostgresHome { database, pooler };
+        PostgresStore::create(&home.link(), BTreeSet::from([store_id(9)]), PostgresHome::options()).unwrap();
+        Box::new(home)
+    }
+}
+
+impl StoreUnderTest for PostgresHome {
+    fn open(&self) -> Box<dyn StateStore> {
+        Box::new(self.store())
+    }
+
+    /// The server's clock is everybody's; so the leases get older instead.
+    fn advance(&self, ms: u64) {
+        self.database.psql(&format!(
+            "UPDATE refrain.key SET record = jsonb_set(record::jsonb, '{{lease,expires,ms}}', to_jsonb((record::jsonb #>> \
+             '{{lease,expires,ms}}')::bigint - {ms}))::text WHERE leased"
+        ));
+    }
+
+    fn drift_ms(&self) -> u64 {
+        5_000
+    }
+
+    /// The clock of a server goes on while it is restarted.
+    fn begin_epoch(&self) -> bool {
+        false
+    }
+
+    fn mark_restored(&self) -> StoreIdentity {
+        self.store().mark_restored().unwrap()
+    }
+}
+
 fn store_id(number: u8) -> StoreId {
     StoreId::from_uuid(format!("cccccccc0000000000000000000000{number:02x}").parse().unwrap())
 }
 
 refrain_check::store_suite!(memory, Memory);
 refrain_check::store_suite!(sqlite, Sqlite);
+refrain_check::store_suite!(postgres_15, Postgres(Version::V15, false));
+refrain_check::store_suite!(postgres_18, Postgres(Version::V18, false));
+refrain_check::store_suite!(postgres_behind_a_pooler, Postgres(Version::V15, true));

@@ -5,6 +5,7 @@ use refrain_core::{Clock, Error, Result, StoreTime};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The kernel's name for the time since this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -36,14 +37,30 @@ impl BootClock {
 
 impl StoreClock for BootClock {
     fn now(&self) -> Result<StoreTime> {
-        let time = clock_gettime(ClockId::Boottime);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-        let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
-        Ok(StoreTime {
-            epoch: self.boot_id.clone(),
-            ms: seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000),
-        })
+        let ms = u64::try_from(since_boot().as_millis()).unwrap_or(u64::MAX);
+        Ok(StoreTime { epoch: self.boot_id.clone(), ms })
     }
+}
+
+/// How long something takes, whatever the wall clock does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopwatch(Duration);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(since_boot())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        since_boot().saturating_sub(self.0)
+    }
+}
+
+/// `CLOCK_BOOTTIME`: it goes on while the host sleeps.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 /// A clock that moves only when it is told to. Also serves as wall clock.

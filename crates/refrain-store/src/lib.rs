@@ -4,19 +4,24 @@
 //! a lost, restored or doubled store can cost a repeated run, never a wrong output.
 //!
 //! - [`SqliteStore`]: one file, for all processes of one host. The default.
+//! - [`PostgresStore`]: tables in a database, for any number of hosts.
 //! - [`MemoryStore`]: the same behaviour without a file, for tests.
 //!
-//! Both apply the rules of [`KeyRecord`](refrain_core::KeyRecord) and add none: a method is one transaction
+//! All apply the rules of [`KeyRecord`](refrain_core::KeyRecord) and add none: a method is one transaction
 //! that loads the key's record, changes it by core's method of the same name and saves it. Leases are
-//! measured by a [`StoreClock`], never by the wall clock.
+//! measured by one clock: a [`StoreClock`] of the host, or the server's; never by the wall clock of who asks.
 //!
-//! Not for a network filesystem: neither kernel locks nor shared memory reach another host. Such a place is
-//! recognised and refused.
+//! The file is not for a network filesystem: neither kernel locks nor shared memory reach another host. Such a place
+//! is recognised and refused; hosts share a database instead.
 
+mod chance;
 mod clock;
 pub mod memory;
+pub mod postgres;
 pub mod sqlite;
+mod stored;
 
 pub use clock::{BootClock, ManualClock, StoreClock};
 pub use memory::MemoryStore;
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{SqliteOptions, SqliteStore};

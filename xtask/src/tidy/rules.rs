@@ -42,7 +42,7 @@ const CONFINED: &[Confined] = &[
     Confined {
         what: "randomness belongs into the modules that make identities",
         marks: &["Uuid::new_v4", "Uuid::now_v7"],
-        allowed: &["crates/refrain/src/ids.rs", "crates/refrain-store/src/sqlite/identity.rs"],
+        allowed: &["crates/refrain/src/ids.rs", "crates/refrain-store/src/chance.rs"],
     },
     Confined {
         what: "an id derived from a name belongs into the module that documents how, for others derive it too",

@@ -1,17 +1,15 @@
 //! The record of attempts: who tried what, when, and how it ended.
 
 use super::fault::Fault;
-use super::keys::key_of;
+use crate::stored::{self, AttemptColumns};
 use jiff::Timestamp;
-use refrain_core::{
-    AttemptFilter, AttemptId, AttemptRecord, Ending, Generation, LeaseRequest, RunRecord, Shown, Token,
-};
+use refrain_core::{AttemptFilter, AttemptId, AttemptRecord, Ending, LeaseRequest, RunRecord, Shown, Token};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_from_iter};
 use std::fmt::Write as _;
 
 /// What [`from_row`] reads.
-const COLUMNS: &str = "key.task, key.partition, attempt.attempt, attempt.token, attempt.run, attempt.generation, \
+pub(super) const COLUMNS: &str = "key.task, key.partition, attempt.attempt, attempt.token, attempt.run, attempt.generation, \
                        attempt.process, attempt.started_at, attempt.ending";
 
 /// Records that an attempt has the lease; returns its number. The same attempt keeps its row.
@@ -74,7 +72,7 @@ pub(super) fn open(transaction: &Transaction<'_>, attempt: AttemptId, run: &RunR
 
 /// Records how the attempt ended, unless that is settled already.
 pub(super) fn settle(transaction: &Transaction<'_>, attempt: AttemptId, ending: &Ending) -> Result<(), Fault> {
-    let text = serde_json::to_string(ending).map_err(|error| Fault::text("an ending", error))?;
+    let text = stored::ending_to_text(ending)?;
     transaction
         .prepare("UPDATE attempt SET ending = ?1, settled = ?2 WHERE attempt = ?3 AND settled = 0")?
         .execute(params![text, ending.is_settled(), attempt.to_string()])?;
@@ -141,20 +139,18 @@ pub(super) fn forget_settled(transaction: &Transaction<'_>, key: i64) -> Result<
 
 /// The attempt in the first nine columns.
 pub(super) fn from_row(row: &Row<'_>) -> Result<AttemptRecord, Fault> {
-    let text = |column: usize| row.get::<_, String>(column);
-    let run: Option<String> = row.get(4)?;
-    let ending: Option<String> = row.get(8)?;
-    let bad = |source: &dyn std::fmt::Display| Fault::text("an attempt", source.to_string());
-    Ok(AttemptRecord {
-        attempt: text(2)?.parse().map_err(|error| bad(&error))?,
-        key: key_of(row)?,
-        token: Token::new(row.get::<_, i64>(3)?.cast_unsigned()),
-        run: run.map(|text| text.parse().map_err(|error| bad(&error))).transpose()?,
-        generation: row.get::<_, Option<i64>>(5)?.map(|number| Generation::new(number.cast_unsigned())),
-        process: text(6)?,
-        started_at: text(7)?.parse().map_err(|error| bad(&error))?,
-        ending: ending.map(|text| serde_json::from_str(&text).map_err(|error| bad(&error))).transpose()?,
-    })
+    let columns = AttemptColumns {
+        task: row.get(0)?,
+        partition: row.get(1)?,
+        attempt: row.get(2)?,
+        token: row.get(3)?,
+        run: row.get(4)?,
+        generation: row.get(5)?,
+        process: row.get(6)?,
+        started_at: row.get(7)?,
+        ending: row.get(8)?,
+    };
+    Ok(columns.read()?)
 }
 
 /// The newest attempts are walked backwards until the limit is reached. With a whole key in the filter the

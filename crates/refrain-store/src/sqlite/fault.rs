@@ -1,6 +1,7 @@
 //! What can go wrong with the file, and what the caller is told.
 
-use refrain_core::{Error, ErrorKind, Key};
+use crate::stored::Unreadable;
+use refrain_core::{Error, ErrorKind};
 use rusqlite::ErrorCode;
 use std::path::Path;
 
@@ -11,8 +12,8 @@ pub(super) enum Fault {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     /// A stored text is not what this program writes.
-    #[error("{what}")]
-    Text { what: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error(transparent)]
+    Text(#[from] Unreadable),
     /// The file holds no tables at all.
     #[error("no tables")]
     Empty,
@@ -38,12 +39,7 @@ const LOST: &str = "heads and publications are safe in the sinks. Move the file 
 impl Fault {
     /// A stored text that cannot be read.
     pub(super) fn text(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Text { what: what.into(), source: source.into() }
-    }
-
-    /// The record of a key that cannot be read.
-    pub(super) fn record(key: &Key, source: serde_json::Error) -> Self {
-        Self::text(format!("the record of `{key}`"), source)
+        Self::Text(Unreadable::new(what, source))
     }
 
     /// The error for the caller.
@@ -59,7 +55,7 @@ impl Fault {
             }
             Self::NotAState => Error::invalid(format!("`{path}` is a database, but not a state of refrain"))
                 .hint("name another file; `refrain init` makes a new state"),
-            Self::Text { what, source } => {
+            Self::Text(Unreadable { what, source }) => {
                 Error::corrupt(format!("{what} in the state `{path}` cannot be read")).because(source).hint(LOST)
             }
             Self::NotDurable(source) => Error::io(format!("cannot make the state `{path}` durable"), source)

@@ -2,12 +2,13 @@
 
 use super::fault::Fault;
 use super::{SqliteOptions, SqliteStore, file, keys, schema};
+use crate::chance::fresh_store_id;
+use crate::stored::{self, ancestors_to_text};
 use jiff::Timestamp;
 use refrain_core::{Error, Result, StateStore, StoreId, StoreIdentity};
 use rusqlite::{Connection, Transaction, params};
 use std::collections::BTreeSet;
 use std::path::Path;
-use uuid::Uuid;
 
 impl SqliteStore {
     /// Makes a new state with a fresh identity that replaces the stores in `replaces` (8.1).
@@ -80,15 +81,7 @@ pub(super) fn load(connection: &Connection) -> Result<StoreIdentity, Fault> {
     let (store_id, ancestors): (String, String) = connection
         .prepare("SELECT store_id, ancestors FROM meta")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(StoreIdentity {
-        store_id: store_id.parse().map_err(|error| Fault::text("the identity", error))?,
-        ancestors: serde_json::from_str(&ancestors).map_err(|error| Fault::text("the identity", error))?,
-    })
-}
-
-/// The only place where this crate draws randomness.
-fn fresh_store_id() -> StoreId {
-    StoreId::from_uuid(Uuid::new_v4())
+    Ok(stored::identity(&store_id, &ancestors)?)
 }
 
 fn insert(transaction: &Transaction<'_>, identity: &StoreIdentity, created_at: Timestamp) -> Result<(), Fault> {
@@ -97,8 +90,4 @@ fn insert(transaction: &Transaction<'_>, identity: &StoreIdentity, created_at: T
         params![schema::FORMAT, identity.store_id.to_string(), ancestors_to_text(identity)?, created_at.to_string()],
     )?;
     Ok(())
-}
-
-fn ancestors_to_text(identity: &StoreIdentity) -> Result<String, Fault> {
-    serde_json::to_string(&identity.ancestors).map_err(|error| Fault::text("the identity", error))
 }

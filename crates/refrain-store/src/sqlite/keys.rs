@@ -2,25 +2,16 @@
 
 use super::fault::Fault;
 use super::{attempts, identity, watermarks};
+use crate::stored::{self, Stored};
 use jiff::Timestamp;
 use refrain_core::{
     Acquired, Foldable, Generation, Holder, Key, KeyRecord, KeyState, KeySummary, LeaseRequest, OpenRun, RunProposal,
     RunRecord, Shown, StoreTime, TaskName, Token, Want,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use serde::{Deserialize, Serialize};
 
 /// Keys read at a time by a walk over all of them.
 const BATCH: u32 = 512;
-
-/// A key's record as it is stored. Fields that a later version added are kept.
-#[derive(Default, PartialEq, Clone, Serialize, Deserialize)]
-struct Stored {
-    #[serde(flatten)]
-    record: KeyRecord,
-    #[serde(flatten)]
-    extra: serde_json::Map<String, serde_json::Value>,
-}
 
 /// A key's row, to be changed and saved.
 #[derive(Default)]
@@ -230,14 +221,13 @@ pub(super) fn summaries(
 
 /// The key in the first two columns.
 pub(super) fn key_of(row: &Row<'_>) -> Result<Key, Fault> {
-    let task: String = row.get(0)?;
-    Ok(Key { task: task.parse().map_err(|error| Fault::text("a key", error))?, partition: row.get(1)? })
+    Ok(stored::key(row.get(0)?, row.get(1)?)?)
 }
 
 fn summary(row: &Row<'_>) -> Result<KeySummary, Fault> {
     let key = key_of(row)?;
     let lease = match row.get::<_, Option<String>>(11)? {
-        Some(text) => parse(&key, &text)?.record.lease,
+        Some(text) => Stored::read(&key, &text)?.record.lease,
         None => None,
     };
     let run: Option<String> = row.get(10)?;
@@ -260,7 +250,7 @@ fn load(connection: &Connection, key: &Key) -> Result<Option<KeyRow>, Fault> {
         .query_row([key.task.as_str(), &key.partition], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     found
-        .map(|(id, last_attempt, text)| Ok(KeyRow { id: Some(id), last_attempt, stored: parse(key, &text)? }))
+        .map(|(id, last_attempt, text)| Ok(KeyRow { id: Some(id), last_attempt, stored: Stored::read(key, &text)? }))
         .transpose()
 }
 
@@ -274,7 +264,7 @@ fn load_for(transaction: &Transaction<'_>, key: &Key, holder: &Holder) -> Result
 
 fn save(transaction: &Transaction<'_>, key: &Key, row: &KeyRow) -> Result<i64, Fault> {
     let record = &row.stored.record;
-    let text = serde_json::to_string(&row.stored).map_err(|error| Fault::record(key, error))?;
+    let text = row.stored.text(key)?;
     let run = record.run.as_ref().map(|run| run.run_id.to_string());
     let generation = record.run.as_ref().map(|run| run.generation.get().cast_signed());
     let leased = record.lease.is_some();
@@ -288,8 +278,4 @@ fn save(transaction: &Transaction<'_>, key: &Key, row: &KeyRow) -> Result<i64, F
         .prepare("INSERT INTO key (task, partition, generation, run, leased, record) VALUES (?, ?, ?, ?, ?, ?)")?
         .execute(params![key.task.as_str(), key.partition, generation, run, leased, text])?;
     Ok(transaction.last_insert_rowid())
-}
-
-fn parse(key: &Key, text: &str) -> Result<Stored, Fault> {
-    serde_json::from_str(text).map_err(|error| Fault::record(key, error))
 }

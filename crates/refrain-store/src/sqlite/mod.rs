@@ -22,6 +22,7 @@
 mod attempts;
 mod fault;
 mod file;
+mod history;
 mod identity;
 mod keys;
 mod schema;
@@ -29,6 +30,7 @@ mod watermarks;
 
 use crate::{BootClock, StoreClock};
 use fault::Fault;
+pub(crate) use history::History;
 use refrain_core::{
     Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Holder, Key, KeyState, KeySummary,
     LeaseRequest, OpenRun, Result, RunProposal, RunRecord, Shown, StateStore, StoreIdentity, StoreTime, TaskName,
