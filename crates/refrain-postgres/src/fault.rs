@@ -2,6 +2,7 @@
 
 use refrain_core::{Error, ErrorKind};
 use std::fmt;
+use tokio_postgres::error::DbError;
 
 /// A failure of a session.
 #[derive(Debug)]
@@ -10,7 +11,8 @@ pub enum Fault {
     Refused(Box<Refusal>),
     /// The connection was lost, or could not be made. What was sent before may have been done.
     Lost(String),
-    /// The request is wrong, before anything was sent: a setting, a certificate.
+    /// No statement was sent: a setting or a certificate is wrong (`invalid`), or no server could be connected to that may
+    /// be written to (`unavailable`).
     Invalid(Error),
 }
 
@@ -49,7 +51,7 @@ impl Fault {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Lost(_) => true,
-            Self::Invalid(_) => false,
+            Self::Invalid(error) => error.kind == ErrorKind::Unavailable,
             Self::Refused(refusal) => {
                 let class = refusal.code.get(..2).unwrap_or_default();
                 matches!(class, "08" | "40" | "53" | "57") || refusal.code == "55P03"
@@ -95,20 +97,36 @@ impl fmt::Display for Refusal {
     }
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Lost(why) => f.write_str(why),
+            Self::Invalid(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<&DbError> for Refusal {
+    fn from(server: &DbError) -> Self {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        Self {
+            code: server.code().code().to_owned(),
+            message: server.message().to_owned(),
+            detail: own(server.detail()),
+            hint: own(server.hint()),
+            context: own(server.where_()),
+            constraint: own(server.constraint()),
+            table: own(server.table()),
+            column: own(server.column()),
+        }
+    }
+}
+
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
         if let Some(server) = error.as_db_error() {
-            let own = |text: Option<&str>| text.map(str::to_owned);
-            return Self::Refused(Box::new(Refusal {
-                code: server.code().code().to_owned(),
-                message: server.message().to_owned(),
-                detail: own(server.detail()),
-                hint: own(server.hint()),
-                context: own(server.where_()),
-                constraint: own(server.constraint()),
-                table: own(server.table()),
-                column: own(server.column()),
-            }));
+            return Self::Refused(Box::new(Refusal::from(server)));
         }
         let mut why = error.to_string();
         let mut source = std::error::Error::source(&error);

@@ -9,15 +9,18 @@
 //! this crate. Values are text in both directions: statements cast what they bind (`$1::text::date`) and what they select
 //! (`count(*)::text`), so that no type of the server need be known here.
 
+mod connect;
 mod driver;
+mod explain;
 mod fault;
 mod link;
 mod name;
 mod session;
+mod tls;
 mod transaction;
 
 pub use fault::{Fault, Refusal};
-pub use link::Link;
+pub use link::{Environment, Link};
 pub use name::{Relation, quote_identifier, quote_literal};
 pub use session::Session;
 pub use transaction::{Committed, CopyIn, Limits, Row, Transaction};

@@ -1,14 +1,15 @@
 //! One connection.
 
+use crate::connect::Order;
 use crate::driver;
 use crate::fault::Fault;
 use crate::link::Link;
 use crate::transaction::{Limits, Transaction};
 use std::fmt;
 use std::sync::Arc;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
-/// The most characters of `application_name` that a server keeps.
+/// The most bytes of `application_name` that a server keeps.
 const NAME_LENGTH: usize = 63;
 
 /// A connection to a server. Dropping it closes it, and whatever transaction was open is rolled back.
@@ -21,15 +22,11 @@ impl Session {
     /// Connects. `name` is what the server's own views show of the session.
     ///
     /// # Errors
-    /// [`Fault::Lost`] when the server cannot be reached, [`Fault::Refused`] when it does not let us in.
+    /// [`Fault::Invalid`] when no server can be reached (`unavailable`) or the link cannot be used (`invalid`),
+    /// [`Fault::Refused`] when the server does not let us in. All say what to do next.
     pub fn open(link: &Link, name: &str) -> Result<Self, Fault> {
-        let mut config = link.config().clone();
-        config.application_name(name.chars().take(NAME_LENGTH).collect::<String>());
-        let (client, connection) = driver::wait(async move { config.connect(NoTls).await })??;
-        driver::spawn(async move {
-            // Its end is seen by whoever uses the client.
-            drop(connection.await);
-        })?;
+        let order = Order::new(link.settings(), name[..name.floor_char_boundary(NAME_LENGTH)].to_owned())?;
+        let client = driver::wait(order.connect())??;
         Ok(Self { client: Arc::new(client), link: link.clone() })
     }
 
