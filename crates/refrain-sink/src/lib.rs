@@ -1,15 +1,17 @@
 //! Sinks: where publications live.
 //!
 //! A sink implements [`refrain_core::Sink`]. It keeps a head per slot, changes it in the same step as the data, and
-//! calls no store. Here are files and directories on local filesystems ([`LocalSink`]) and a sink in memory
-//! ([`MemorySink`]) for tests.
+//! calls no store. Here are files and directories on local filesystems ([`LocalSink`]), tables in PostgreSQL
+//! ([`PostgresSink`]), and a sink in memory ([`MemorySink`]) for tests.
 
 mod directory;
 mod file;
 mod local;
 mod memory;
+pub mod postgres;
 
 pub use local::{
     LocalKind, LocalSink, ShownKey, claimed_stores, prepare_volume, provenance_of, shown_keys, write_whole,
 };
 pub use memory::MemorySink;
+pub use postgres::PostgresSink;

@@ -1,0 +1,303 @@
+//! Tables in PostgreSQL. A publication is one transaction: it locks the slot's head, tests claim and version, moves the
+//! staged rows and writes the head.
+//!
+//! The path of the data: [`manner`] (what is declared) -> [`address`] (the slot) -> [`stage`] (a table of the attempt) ->
+//! [`load`] (rows of a file) or [`statements`] (SQL) -> [`seal`] -> [`commit`] with one of the [`modes`].
+//!
+//! # Crash safety
+//! Everything that decides is in the database, in one transaction each. Of a process that dies there remain a staging table
+//! with its row, and a directory for the file that the task writes; both are found by what they record and go when the
+//! attempt is fenced or outdone.
+
+mod address;
+mod catalog;
+mod commit;
+mod files;
+mod heads;
+mod load;
+mod manner;
+mod modes;
+mod schema;
+mod scope;
+mod seal;
+mod site;
+mod stage;
+mod standing;
+mod statements;
+
+pub use manner::{Comparison, Condition as ScopeCondition, Manner, Mode, Source};
+pub use schema::TABLES;
+
+use address::{KIND, NO_SITE};
+use catalog::Target;
+use jiff::Timestamp;
+use refrain_core::{
+    Adopt, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest,
+    Condition, CrashProbe, Error, ErrorKind, Generation, Guards, Head, Keep, Key, Open, Result, Sealed, Sink,
+    SlotAddress, Staged, Staging, StagingId, SwapCost, Version, decide_claim,
+};
+use refrain_postgres::{Fault, Link, Transaction};
+use site::Site;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Tables of the databases that a home names.
+pub struct PostgresSink {
+    sites: Vec<Site>,
+    /// Where the files are that tasks write and Refrain loads.
+    directory: PathBuf,
+    probe: Arc<dyn CrashProbe>,
+}
+
+impl PostgresSink {
+    /// A sink for these databases. Nothing is connected yet.
+    pub fn new(links: Vec<Link>, state: &Path, probe: Arc<dyn CrashProbe>) -> Self {
+        let mut sites: Vec<Site> = Vec::new();
+        for link in links {
+            if !sites.iter().any(|site| site.link().secret_url() == link.secret_url()) {
+                sites.push(Site::new(link));
+            }
+        }
+        Self { sites, directory: state.join(files::DIRECTORY), probe }
+    }
+
+    /// What the sink promises.
+    pub fn promises() -> Capabilities {
+        Capabilities {
+            sink: KIND,
+            atomic: true,
+            conditional: true,
+            claims: true,
+            ledger_in_commit: true,
+            swap_cost: SwapCost::Rows,
+            rollback: false,
+        }
+    }
+
+    /// The slot that a manner of a key replaces in the database that is reached so.
+    ///
+    /// # Errors
+    /// `unavailable` when the database cannot be reached, `invalid` when it lets nobody in.
+    pub fn address(&self, link: &Link, manner: &Manner, key: &Key) -> Result<SlotAddress> {
+        let site = self.reached_by(link)?.id()?;
+        Ok(address::address(site.as_deref().unwrap_or(NO_SITE), manner, key))
+    }
+
+    /// Makes the sink's tables in the database, where they are missing.
+    ///
+    /// # Errors
+    /// `invalid` when the role may not; the hint says what a database administrator runs.
+    ///
+    /// # Crash safety
+    /// One transaction. Repeating it changes nothing.
+    pub fn prepare(&self, link: &Link) -> Result<()> {
+        self.reached_by(link)?.prepare()
+    }
+
+    /// Whether two slots of this sink meet.
+    pub fn overlap(&self, one: &SlotAddress, other: &SlotAddress) -> bool {
+        one.sink == KIND && other.sink == KIND && address::overlap(one, other)
+    }
+
+    fn reached_by(&self, link: &Link) -> Result<&Site> {
+        self.sites
+            .iter()
+            .find(|site| site.link().secret_url() == link.secret_url())
+            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("the sink was not told of {link}")))
+    }
+
+    /// The database of a slot.
+    fn site(&self, slot: &SlotAddress) -> Result<&Site> {
+        let wanted = address::place(slot)?.site;
+        let mut unreachable = None;
+        for site in &self.sites {
+            match site.id() {
+                Ok(Some(id)) if id == wanted => return Ok(site),
+                Ok(None) if wanted == NO_SITE => return Ok(site),
+                Ok(_) => {}
+                Err(error) => unreachable = Some(error),
+            }
+        }
+        // The one that cannot be asked may be the one that is meant.
+        Err(unreachable.unwrap_or_else(|| {
+            Error::invalid(format!("no database of refrain.toml holds {}", address::place(slot).map_or("", |p| p.slot)))
+                .hint("name it again in an output's `to`, even if nothing is published there any more")
+        }))
+    }
+
+    fn look<T>(&self, slot: &SlotAddress, work: impl Fn(&mut Transaction<'_>, &str) -> Result<T, Fault>) -> Result<T> {
+        let name = address::place(slot)?.slot;
+        self.site(slot)?.look(None, |transaction| work(transaction, name))
+    }
+}
+
+impl fmt::Debug for PostgresSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresSink").field("sites", &self.sites).finish_non_exhaustive()
+    }
+}
+
+impl Sink for PostgresSink {
+    fn capabilities(&self) -> Capabilities {
+        Self::promises()
+    }
+
+    fn location(&self, slot: &SlotAddress) -> String {
+        let Ok(place) = address::place(slot) else { return slot.to_string() };
+        // Known without asking anybody, or not shown.
+        let site =
+            self.sites.iter().find(|site| site.id().is_ok_and(|id| id.as_deref().unwrap_or(NO_SITE) == place.site));
+        site.map_or_else(|| place.slot.to_owned(), |site| format!("{} {}", site.link(), place.slot))
+    }
+
+    fn preflight(&self, slot: &SlotAddress, manner: Option<&str>, adopt: Adopt) -> Result<()> {
+        let manner = demand(slot, manner)?;
+        self.look(slot, |transaction, name| {
+            let target = Target::find(transaction, &manner.relation())?;
+            let head = heads::read(transaction, name)?.map(|standing| standing.head);
+            modes::preflight(transaction, &target, &manner, head.as_ref(), adopt)
+        })
+    }
+
+    fn read(&self, slot: &SlotAddress) -> Result<Option<Head>> {
+        if address::place(slot)?.site == NO_SITE {
+            return Ok(None);
+        }
+        self.look(slot, |transaction, name| Ok(heads::read(transaction, name)?.map(|standing| standing.head)))
+    }
+
+    fn claim(&self, slot: &SlotAddress, request: &ClaimRequest) -> Result<ClaimAnswer> {
+        let name = address::place(slot)?.slot;
+        let attempt = Some(request.holder.attempt);
+        self.site(slot)?.change(attempt, |transaction| {
+            loop {
+                let standing = heads::lock(transaction, name)?.map(|standing| standing.head);
+                return Ok(match decide_claim(standing.as_ref(), request) {
+                    ClaimDecision::Accept(head) if standing.is_none() => {
+                        if !heads::insert(transaction, name, &head)? {
+                            continue;
+                        }
+                        ClaimAnswer::Claimed(head)
+                    }
+                    ClaimDecision::Accept(head) => {
+                        heads::save(transaction, name, &head, None)?;
+                        ClaimAnswer::Claimed(head)
+                    }
+                    ClaimDecision::Standing(head) => ClaimAnswer::Claimed(head),
+                    ClaimDecision::Fenced(head) => ClaimAnswer::Fenced(head),
+                    ClaimDecision::Refused(head, why) => ClaimAnswer::Refused(head, why),
+                });
+            }
+        })
+    }
+
+    fn stage(&self, slot: &SlotAddress, manner: Option<&str>, staging: &StagingId) -> Result<Staging<Open>> {
+        let manner = demand(slot, manner)?;
+        let site = self.site(slot)?;
+        let table = site
+            .change(Some(staging.holder.attempt), |transaction| stage::create(transaction, slot, staging, &manner))?;
+        let place = match &manner.source {
+            Source::File { name, .. } => files::make(&self.directory, slot, staging, name)?,
+            Source::Sql { .. } | Source::Direct => table.to_string().replace('"', ""),
+        };
+        let mut open = Staging::open(slot.clone(), staging.clone(), place);
+        if manner.source == Source::Direct {
+            let plain = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            open.extra = vec![
+                plain("TABLE", &open.place),
+                plain("SCHEMA", &table.schema),
+                plain("NAME", &table.name),
+                plain("DSN", site.link().secret_url()),
+            ];
+        }
+        Ok(open)
+    }
+
+    fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
+        let site = self.site(&staging.slot)?;
+        let sealed = seal::seal(site, &staging, guards)?;
+        files::remove(&self.directory, &staging.slot, &staging.id)?;
+        Ok(staging.sealed(sealed))
+    }
+
+    fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
+        commit::commit(self.site(slot)?, slot, request, *options, &*self.probe)
+    }
+
+    fn condition(&self, slot: &SlotAddress, head: Option<&Head>) -> Result<Condition> {
+        let published = head.is_some_and(|head| head.publication.is_some());
+        self.look(slot, |transaction, name| standing::condition(transaction, name, published))
+    }
+
+    fn versions(&self, slot: &SlotAddress) -> Result<Vec<Version>> {
+        let head = self.read(slot)?.filter(|head| head.publication.is_some());
+        let current = head.map(|head| Version {
+            generation: head.generation(),
+            locations: vec![self.location(slot)],
+            replaced_at: None,
+            current: true,
+            edited: false,
+        });
+        Ok(current.into_iter().collect())
+    }
+
+    fn restore(&self, slot: &SlotAddress, generation: Generation, _into: &str) -> Result<()> {
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("version {generation} of {} is not kept: a table has no earlier versions", self.location(slot)),
+        )
+        .hint("publish it anew from its inputs: refrain run TASK --rerun"))
+    }
+
+    fn staged(&self) -> Result<Vec<Staged>> {
+        let mut staged = Vec::new();
+        for site in &self.sites {
+            if site.id()?.is_none() {
+                continue;
+            }
+            let found = site.look(None, stage::all)?;
+            staged.extend(
+                found
+                    .into_iter()
+                    .flatten()
+                    .map(|stage| Staged { place: stage.table.to_string(), owner: Some((stage.slot, stage.id)) }),
+            );
+        }
+        // A file goes with its table.
+        let files = files::all(&self.directory)?.into_iter();
+        let alone: Vec<_> =
+            files.filter(|file| file.owner.is_none() || staged.iter().all(|table| table.owner != file.owner)).collect();
+        staged.extend(alone);
+        Ok(staged)
+    }
+
+    fn discard(&self, staged: &Staged) -> Result<()> {
+        let Some((slot, id)) = &staged.owner else { return Ok(()) };
+        self.site(slot)?.change(None, |transaction| match stage::find(transaction, id.holder.attempt, slot)? {
+            Some(stage) => stage::remove(transaction, &stage),
+            None => Ok(()),
+        })?;
+        files::remove(&self.directory, slot, id)
+    }
+
+    fn trim(&self, _slot: &SlotAddress, _keep: &Keep, _now: Timestamp, _dry_run: bool) -> Result<Vec<Version>> {
+        Ok(Vec::new())
+    }
+}
+
+/// The manner that a run pinned for the slot.
+fn demand(slot: &SlotAddress, manner: Option<&str>) -> Result<Manner> {
+    match manner {
+        Some(text) => Manner::read(text),
+        None => Err(Error::corrupt(format!("the run does not say how `{slot}` is published"))),
+    }
+}
+
+/// Names the cluster in which a transaction's number means something; nothing where the role may not ask.
+fn cluster(transaction: &mut Transaction<'_>) -> Result<Option<String>, Fault> {
+    let sql = "SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute') \
+               THEN (SELECT system_identifier FROM pg_control_system()) END::text";
+    let rows = transaction.query(sql, &[])?;
+    Ok(rows.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
+}

@@ -1,0 +1,66 @@
+//! The tables of the sink, in schema `refrain` of the target's own database (docs/FORMATS.md).
+
+use refrain_core::{Error, ErrorKind};
+use refrain_postgres::{Fault, Transaction};
+
+/// The format that this build reads and writes.
+pub(super) const FORMAT: u32 = 1;
+
+/// What a database administrator runs where the publishing role may not create schemas. Repeating it changes nothing.
+pub const TABLES: &str = "\
+CREATE SCHEMA IF NOT EXISTS refrain;
+CREATE TABLE IF NOT EXISTS refrain.site (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  id uuid NOT NULL,
+  format integer NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS refrain.head (
+  slot text PRIMARY KEY,
+  relation text NOT NULL,
+  version uuid NOT NULL,
+  head text NOT NULL,
+  applied text,
+  changed_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX IF NOT EXISTS head_relation ON refrain.head (relation);
+CREATE TABLE IF NOT EXISTS refrain.staging (
+  name text PRIMARY KEY,
+  relation oid NOT NULL,
+  slot text NOT NULL,
+  owner text NOT NULL,
+  manner text NOT NULL,
+  sealed text,
+  created_at timestamptz NOT NULL DEFAULT now()
+);
+INSERT INTO refrain.site (id, format) VALUES (gen_random_uuid(), 1) ON CONFLICT DO NOTHING;
+";
+
+/// One number that all who make the tables agree on, for a lock that ends with the transaction.
+const TURN: &str = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('refrain schema', 0))";
+
+/// Makes the tables that are missing, for the role that asks.
+pub(super) fn make(transaction: &mut Transaction<'_>) -> Result<(), Fault> {
+    transaction.simple(&format!("{TURN}; {TABLES}"))?;
+    Ok(())
+}
+
+/// The database's own identity; nothing while the tables are missing.
+pub(super) fn site(transaction: &mut Transaction<'_>) -> Result<Option<String>, Fault> {
+    let there = transaction.query("SELECT pg_catalog.to_regclass('refrain.site')::text", &[])?;
+    if there.first().and_then(|row| row.first()?.as_deref()).is_none() {
+        return Ok(None);
+    }
+    let rows = transaction.query("SELECT id::text, format::text FROM refrain.site", &[])?;
+    let Some([Some(id), Some(format)]) = rows.first().map(Vec::as_slice) else { return Ok(None) };
+    match format.parse::<u32>() {
+        Ok(FORMAT) => Ok(Some(id.clone())),
+        _ => Err(Fault::Invalid(
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the tables in schema `refrain` have format {format}, and this build knows {FORMAT}"),
+            )
+            .hint("use the build of refrain that made them, or a newer one"),
+        )),
+    }
+}

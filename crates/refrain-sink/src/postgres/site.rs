@@ -1,0 +1,140 @@
+//! One database: its sessions, and its identity.
+
+use super::schema;
+use refrain_core::{AttemptId, ErrorKind, Result};
+use refrain_postgres::{Committed, Fault, Limits, Link, Session, Transaction};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often something is tried again that may pass.
+const TRIES: u32 = 4;
+
+/// A database in which tables are published.
+#[derive(Debug)]
+pub(super) struct Site {
+    link: Link,
+    id: Mutex<Option<String>>,
+    idle: Mutex<Vec<Session>>,
+}
+
+impl Site {
+    pub(super) fn new(link: Link) -> Self {
+        Self { link, id: Mutex::new(None), idle: Mutex::new(Vec::new()) }
+    }
+
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// The database's own identity, the same by whatever name it is reached; nothing while nothing was published there.
+    pub(super) fn id(&self) -> Result<Option<String>> {
+        let known = || self.id.lock().unwrap_or_else(PoisonError::into_inner);
+        if known().is_none() {
+            let found = self.look(None, schema::site)?;
+            *known() = found;
+        }
+        Ok(known().clone())
+    }
+
+    /// Makes the tables where they are missing.
+    pub(super) fn prepare(&self) -> Result<()> {
+        if self.id()?.is_some() {
+            return Ok(());
+        }
+        let made = self.change(None, schema::make);
+        made.map_err(|error| match error.kind {
+            ErrorKind::Invalid => error.hint(format!(
+                "let somebody who may create schemas in {} run once what `refrain sinks --sql` prints, and grant USAGE and \
+                 CREATE on schema refrain and SELECT, INSERT, UPDATE, DELETE on its tables",
+                self.link
+            )),
+            _ => error,
+        })?;
+        self.id().map(drop)
+    }
+
+    /// Looks at something in one transaction that is rolled back.
+    pub(super) fn look<T>(
+        &self,
+        attempt: Option<AttemptId>,
+        work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T> {
+        self.patiently(|session| {
+            let mut transaction = begin(session, attempt, &Limits::default())?;
+            let found = work(&mut transaction)?;
+            transaction.roll_back()?;
+            Ok(found)
+        })
+    }
+
+    /// Changes something in one transaction. `work` may be done again when its answer was lost: it must find out by itself
+    /// that it was done.
+    pub(super) fn change<T>(
+        &self,
+        attempt: Option<AttemptId>,
+        work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T> {
+        self.change_within(attempt, &Limits::default(), work)
+    }
+
+    /// The same with other limits.
+    pub(super) fn change_within<T>(
+        &self,
+        attempt: Option<AttemptId>,
+        limits: &Limits,
+        work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T> {
+        self.patiently(|session| {
+            let mut transaction = begin(session, attempt, limits)?;
+            let done = work(&mut transaction)?;
+            match transaction.commit("SELECT 1")? {
+                Committed::Yes(_) => Ok(done),
+                Committed::Unknown(why) => Err(Fault::Lost(why)),
+            }
+        })
+    }
+
+    /// Does something with a session, and again while it fails in a way that may pass.
+    pub(super) fn patiently<T>(&self, work: impl Fn(&mut Session) -> Result<T, Fault>) -> Result<T> {
+        let mut attempt = 1;
+        loop {
+            let done = self.with_session(&work);
+            match done {
+                Err(fault) if fault.is_passing() && attempt < TRIES => {
+                    tracing::debug!(%attempt, ?fault, "trying again");
+                    std::thread::sleep(Duration::from_millis(50 * u64::from(attempt)));
+                    attempt += 1;
+                }
+                done => return done.map_err(|fault| fault.during(&self.link)),
+            }
+        }
+    }
+
+    /// Does something with a session once.
+    pub(super) fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, Fault> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop().filter(|session| !session.is_closed());
+        let mut session = match kept {
+            Some(session) => session,
+            None => Session::open(&self.link, "refrain")?,
+        };
+        let done = work(&mut session);
+        if !session.is_closed() && !matches!(done, Err(Fault::Lost(_))) {
+            idle().push(session);
+        }
+        done
+    }
+}
+
+/// Begins a transaction that the server's views show with the attempt's name.
+pub(super) fn begin<'s>(
+    session: &'s mut Session,
+    attempt: Option<AttemptId>,
+    limits: &Limits,
+) -> Result<Transaction<'s>, Fault> {
+    let mut transaction = session.write(limits)?;
+    if let Some(attempt) = attempt {
+        transaction.simple(&format!("SET LOCAL application_name = 'refrain attempt {attempt}'"))?;
+    }
+    Ok(transaction)
+}

@@ -1,0 +1,52 @@
+//! Whether what stands is what was published.
+
+use super::address::scope_of;
+use super::cluster;
+use super::heads::{self, Applied};
+use super::modes::number;
+use refrain_core::Condition;
+use refrain_postgres::{Fault, Transaction, quote_literal};
+
+/// Compares the scope's rows with what the last commit left: so many, and all written by its transaction. A row that was
+/// changed by hand has another one; so has every row after the table was rewritten or restored, and then their number is
+/// all there is to compare.
+pub(super) fn condition(transaction: &mut Transaction<'_>, slot: &str, published: bool) -> Result<Condition, Fault> {
+    let Some((table, scope)) = scope_of(slot) else {
+        return Ok(if published { Condition::Intact } else { Condition::Absent });
+    };
+    let there = transaction.query(&format!("SELECT to_regclass({})::text", quote_literal(table)), &[])?;
+    if there.first().is_none_or(|row| row.first().is_none_or(Option::is_none)) {
+        return Ok(if published { Condition::Missing } else { Condition::Absent });
+    }
+    if !published {
+        let sql = format!("SELECT count(*)::text FROM {table} WHERE {scope}");
+        return Ok(match number(transaction.query(&sql, &[])?.first().and_then(|row| row.first())) {
+            0 => Condition::Absent,
+            rows => Condition::Foreign(format!("{rows} rows")),
+        });
+    }
+    let applied = heads::read(transaction, slot)?.and_then(|standing| standing.applied);
+    let Some(Applied { rows: Some(rows), transaction: written, cluster: there, .. }) = applied else {
+        return Ok(Condition::Intact);
+    };
+    let here = cluster(transaction)?;
+    let changed = match written {
+        // A row shows the low half of the number of the transaction that wrote it.
+        Some(written) if here.is_some() && here == there => {
+            format!("count(*) FILTER (WHERE xmin::text::bigint <> {written}::numeric % 4294967296)")
+        }
+        _ => "0".to_owned(),
+    };
+    let sql = format!("SELECT count(*)::text, ({changed})::text FROM {table} WHERE {scope}");
+    let found = transaction.query(&sql, &[])?;
+    let row = found.first();
+    let (stand, changed) = (number(row.and_then(|row| row.first())), number(row.and_then(|row| row.get(1))));
+    Ok(match (stand, changed) {
+        (0, _) if rows > 0 => Condition::Missing,
+        (stand, _) if stand != rows => {
+            Condition::Drifted(format!("{rows} rows were published and {stand} stand there"))
+        }
+        (_, 0) => Condition::Intact,
+        (_, changed) => Condition::Drifted(format!("{changed} of {rows} rows were changed or written anew")),
+    })
+}
