@@ -11,7 +11,6 @@ mod luigi;
 mod many;
 mod pins;
 mod publish;
-mod python;
 mod repeat;
 mod rounds;
 mod space;

@@ -8,6 +8,7 @@
 mod bench;
 mod command;
 mod generate;
+mod python;
 mod setup;
 mod test;
 mod tidy;

@@ -2,6 +2,8 @@
 //!
 //! Nothing is skipped: a program that is missing and cannot be installed ends the run with its name.
 
+mod postgres;
+
 use crate::command::{Outcome, cargo, command, is_installed, run, succeeds};
 
 /// A program and the Debian package that brings it.
@@ -38,6 +40,10 @@ const FOR_TESTS: &[Program] = &[
     program("faketime", "faketime"),
     program("script", "bsdutils"),
     program("localedef", "libc-bin"),
+    program("openssl", "openssl"),
+    program("ip", "iproute2"),
+    program("ipcrm", "util-linux"),
+    program("pgbouncer", "pgbouncer"),
 ];
 
 /// What `cargo xtask bench` needs beyond that.
@@ -58,7 +64,9 @@ pub(crate) fn for_tests() -> Outcome {
     if !std::path::Path::new(LOCALE_SOURCE).exists() {
         missing.push(("the sources of locales", "locales"));
     }
+    missing.extend(postgres::missing_package()?);
     install(&missing)?;
+    postgres::install_wheel()?;
     for (component, name) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if !succeeds(cargo(&[component, "--version"])) {
             return Err(format!("`cargo {component}` is missing; install it with: rustup component add {name}"));

@@ -1,11 +1,11 @@
 //! Two outputs of 500 MB, compared by the library's example `compare` and by DuckDB's `EXCEPT` both ways.
 
 use super::large::peak_memory;
-use super::python::with_package;
 use super::rounds::{Contender, medians};
 use super::space::{Space, program, write};
 use super::table::{Row, Target};
 use crate::command::{Outcome, build_example};
+use crate::python::with_package;
 use std::path::Path;
 use std::process::Command;
 

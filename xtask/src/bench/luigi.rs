@@ -1,8 +1,8 @@
 //! Luigi with the same task: a `LocalTarget`, which is a temporary file and a rename, under the local scheduler.
 
-use super::python::with_package;
 use super::space::{Space, program, write};
 use crate::command::Outcome;
+use crate::python::with_package;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -37,7 +37,7 @@ impl PgBouncer {
         give(directory.path());
         let users =
             database.psql(r#"SELECT '"' || pg_catalog.replace(rolname, '"', '""') || '" ""' FROM pg_catalog.pg_roles"#);
-        fs::write(directory.path().join("users"), users + "\n").expect("write the pooler's users");
+        write(&directory.path().join("users"), &(users + "\n"));
         for _ in 0..MOST_STARTS {
             let port = free_port();
             if let Some(process) =
@@ -91,7 +91,7 @@ fn configuration(database: &Database, directory: &Path, port: u16, settings: &[(
 /// Starts the pooler and waits until it listens; `None` if another process has taken its port.
 fn start(directory: &Path, configuration: &str, port: u16) -> Option<Child> {
     let path = directory.join("pgbouncer.ini");
-    fs::write(&path, configuration).expect("write the pooler's configuration");
+    write(&path, configuration);
     let program = Path::new("/usr/sbin/pgbouncer");
     assert!(program.is_file(), "{} is missing; `cargo xtask test` installs it", program.display());
     let output = directory.join("output");
@@ -111,4 +111,10 @@ fn start(directory: &Path, configuration: &str, port: u16) -> Option<Child> {
         + &fs::read_to_string(&output).unwrap_or_default();
     assert!(said.contains("Address already in use"), "PgBouncer did not start:\n{said}");
     None
+}
+
+/// Writes a file that the pooler reads, whatever the umask of whoever runs the tests.
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+    give(path);
 }

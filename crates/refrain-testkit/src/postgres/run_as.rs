@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::chown;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 
@@ -46,7 +46,7 @@ pub(super) fn spawn_server(program: &Path, signal: &str, prepare: impl FnOnce(&m
     if is_root() {
         command.args(["--reuid", SERVER_USER, "--regid", SERVER_USER, "--clear-groups"]);
     }
-    command.arg(program);
+    command.arg(program).stdin(Stdio::null());
     prepare(&mut command);
     let (reply, answer) = channel();
     starter().send((command, reply)).expect("the thread that starts servers lives as long as the process");

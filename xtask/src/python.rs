@@ -1,12 +1,12 @@
-//! Contenders that are Python packages, each in an environment of its own.
+//! Python packages that the tests and benchmarks need, each in an environment of its own.
 
 use crate::command::{Outcome, command, run, succeeds, target_directory};
 use crate::setup;
 use std::path::PathBuf;
 
 /// Installs `package`, which has the module `module`, below the build directory, once. Returns the Python that has it.
-pub(super) fn with_package(module: &str, package: &str) -> Outcome<PathBuf> {
-    let environment = target_directory().join(format!("bench-{module}"));
+pub(crate) fn with_package(module: &str, package: &str) -> Outcome<PathBuf> {
+    let environment = target_directory().join(format!("python-{module}"));
     let python = environment.join("bin/python");
     let mut probe = command(&python);
     probe.args(["-c", &format!("import {module}")]);
