@@ -112,6 +112,9 @@ fn a_standby_follows_its_primary() {
         let follower = standby.maintenance();
         wait_for("the standby has the row", || follower.try_psql("SELECT a FROM t").is_ok_and(|rows| rows == "7"));
         assert_eq!(follower.psql("SELECT pg_is_in_recovery()"), "t");
+        let identity = |database: &Database| database.psql("SELECT system_identifier FROM pg_control_system()");
+        assert_eq!(identity(&follower), identity(&primary.maintenance()));
+        assert_ne!(identity(&follower), identity(&Server::shared(version).maintenance()));
     }
 }
 

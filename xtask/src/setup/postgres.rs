@@ -65,7 +65,7 @@ fn is_whole(directory: &Path) -> Outcome<bool> {
     if metadata.uid() != 0 && metadata.uid() != own_id()? {
         return Err(format!("{} belongs to user {}; remove it", directory.display(), metadata.uid()));
     }
-    Ok(["postgres", "initdb", "psql", "pg_basebackup"].iter().all(|name| {
+    Ok(["postgres", "initdb", "psql", "pg_basebackup", "pg_resetwal"].iter().all(|name| {
         let mut probe = command(Version::V18.programs().join(name));
         probe.arg("--version");
         succeeds(probe)

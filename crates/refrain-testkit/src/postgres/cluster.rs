@@ -6,7 +6,8 @@ use crate::freeze;
 use crate::tool::{attempt, demand, tool};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -73,7 +74,27 @@ impl Cluster {
         let mut copy = tool("cp");
         copy.args(["-a", "--reflink=auto"]).arg(template).arg(cluster.data());
         demand(copy);
+        cluster.identify(version);
         cluster
+    }
+
+    /// Gives the data an identity that no other copy of the template has.
+    ///
+    /// Source: `src/include/catalog/pg_control.h`: the system identifier comes first; `pg_resetwal` takes over the values
+    /// of a control file whose checksum is wrong, and corrects the checksum and the log.
+    fn identify(&self, version: Version) {
+        let mut identifier = [0; 8];
+        File::open("/dev/urandom")
+            .and_then(|mut random| random.read_exact(&mut identifier))
+            .expect("read /dev/urandom");
+        // SQL shows it as a signed number.
+        let identifier = u64::from_ne_bytes(identifier) >> 1;
+        let control = File::options().write(true).open(self.data().join("global/pg_control"));
+        let written = control.and_then(|control| control.write_all_at(&identifier.to_ne_bytes(), 0));
+        written.expect("write the system identifier");
+        let mut reset = as_server_user(&version.program("pg_resetwal"));
+        reset.arg("--force").arg("-D").arg(self.data());
+        demand(reset);
     }
 
     /// The directory of the socket.
