@@ -48,7 +48,8 @@ impl Order {
             _ => Passwords::default(),
         };
         let by_network = settings.places.iter().any(|place| matches!(place.host, Host::Named(..)));
-        let tls = (by_network && settings.tls.mode > Mode::Disable).then(|| tls::connector(&settings.tls)).transpose()?;
+        let tls =
+            (by_network && settings.tls.mode > Mode::Disable).then(|| tls::connector(&settings.tls)).transpose()?;
         Ok(Self { settings: Arc::clone(settings), name, passwords, tls })
     }
 
@@ -66,7 +67,9 @@ impl Order {
         for (index, place) in places.iter().enumerate() {
             // A server that does not answer leaves time for those after it.
             let share = |left: usize| {
-                deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / u32::try_from(left).unwrap_or(1))
+                deadline.map(|deadline| {
+                    deadline.saturating_duration_since(Instant::now()) / u32::try_from(left).unwrap_or(1)
+                })
             };
             match self.try_place(place, share(places.len() - index)).await {
                 Ok(client) => return Ok(client),
@@ -103,7 +106,12 @@ impl Order {
         Err(last)
     }
 
-    async fn try_address(&self, place: &Place, address: Option<IpAddr>, share: Option<Duration>) -> Result<Client, Fault> {
+    async fn try_address(
+        &self,
+        place: &Place,
+        address: Option<IpAddr>,
+        share: Option<Duration>,
+    ) -> Result<Client, Fault> {
         let explained = Explained { settings: &self.settings, passwords: &self.passwords, place };
         let connected = within(share.or(self.each()), async {
             let client = self.try_ways(place, address).await?;
@@ -218,8 +226,11 @@ impl Order {
         let link = shown(&self.settings.places, &self.settings.database);
         let reasons: Vec<String> = missed.into_iter().map(|(_, fault)| fault.to_string()).collect();
         Fault::Invalid(
-            Error::new(ErrorKind::Unavailable, format!("no server of {link} can be written to: {}", reasons.join("; ")))
-                .hint("look which of them is the primary and whether it runs: `SELECT pg_is_in_recovery()`"),
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("no server of {link} can be written to: {}", reasons.join("; ")),
+            )
+            .hint("look which of them is the primary and whether it runs: `SELECT pg_is_in_recovery()`"),
         )
     }
 }

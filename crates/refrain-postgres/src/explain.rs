@@ -18,12 +18,18 @@ pub(crate) struct Explained<'e> {
 impl Explained<'_> {
     /// Nobody answered in time.
     pub(crate) fn timed_out(&self) -> Fault {
-        self.unavailable("it did not answer in time", "look whether a firewall is between, or give it longer: connect_timeout=SECONDS")
+        self.unavailable(
+            "it did not answer in time",
+            "look whether a firewall is between, or give it longer: connect_timeout=SECONDS",
+        )
     }
 
     /// The host has no address.
     pub(crate) fn not_found(&self, error: &io::Error) -> Fault {
-        self.unavailable(&format!("the host was not found: {error}"), "look at the spelling of the host, and at the name server (`getent hosts HOST`)")
+        self.unavailable(
+            &format!("the host was not found: {error}"),
+            "look at the spelling of the host, and at the name server (`getent hosts HOST`)",
+        )
     }
 
     /// The server cannot be written to.

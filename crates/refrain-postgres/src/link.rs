@@ -10,6 +10,8 @@ mod values;
 
 pub use environment::Environment;
 pub(crate) use passfile::{Passwords, Wanted};
+#[cfg(test)]
+use settings::Keepalive;
 pub(crate) use settings::{CertificateMode, Host, Mode, Named, Place, Roots, Settings, Timeout, Tls};
 
 use refrain_core::Result;
@@ -170,3 +172,6 @@ fn url(settings: &Settings, values: &Values) -> String {
     }
     url
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,7 @@ pub(crate) fn connector(tls: &Tls) -> Result<MakeRustlsConnect> {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|error| {
             Error::invalid("the client's certificate and its key (sslcert, sslkey) cannot be used").because(error)
+                .hint("give the key of this very certificate: `openssl x509 -noout -pubkey -in CERT`, `openssl pkey -pubout -in KEY`")
         })?,
     };
     config.enable_sni = tls.indicated;
@@ -63,8 +64,9 @@ fn check(tls: &Tls, provider: &Arc<CryptoProvider>) -> Result<Check> {
                     Named::Usual(place) => format!(": there is no `{}`", place.display()),
                     _ => String::new(),
                 };
-                return Err(Error::invalid(format!("there are no certificates to verify the server by{place}"))
-                    .hint("name a file of them with sslrootcert=FILE, or write sslrootcert=system for those of the machine"));
+                return Err(Error::invalid(format!("there are no certificates to verify the server by{place}")).hint(
+                    "name a file of them with sslrootcert=FILE, or write sslrootcert=system for those of the machine",
+                ));
             }
         },
     };
@@ -87,8 +89,10 @@ fn of_the_system() -> Result<Vec<CertificateDer<'static>>> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
         let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-        return Err(Error::invalid(format!("the machine has no certificates that it trusts {}", why.join("; ")).trim_end())
-            .hint("install them (`apt-get install ca-certificates`), or name a file with sslrootcert=FILE"));
+        return Err(Error::invalid(
+            format!("the machine has no certificates that it trusts {}", why.join("; ")).trim_end(),
+        )
+        .hint("install them (`apt-get install ca-certificates`), or name a file with sslrootcert=FILE"));
     }
     Ok(found.certs)
 }

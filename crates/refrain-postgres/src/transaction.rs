@@ -3,7 +3,7 @@
 use crate::driver;
 use crate::fault::Fault;
 use crate::session::Session;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{SinkExt, TryStreamExt};
 use refrain_core::{Error, ErrorKind};
 use std::fmt::Write;
@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::Severity;
 use tokio_postgres::types::Type;
 
 /// A row of texts, column by column; nothing for NULL.
@@ -18,6 +19,9 @@ pub type Row = Vec<Option<String>>;
 
 /// So many chunks of COPY wait for the server at most.
 const CHUNKS: usize = 4;
+
+/// Smaller pieces of a COPY are gathered until they are as large: each chunk wakes the driver once.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// How long a transaction may take. Set for the transaction alone, so that a pooler hands nothing on (PGX-13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,20 +68,25 @@ impl<'s> Transaction<'s> {
         // An acknowledged commit must be on the disk, whatever the role's default says (PGX-17).
         sql.push_str(
             "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
-             WHERE pg_catalog.current_setting('synchronous_commit') = 'off'; \
-             SELECT pg_catalog.pg_is_in_recovery()::text",
+             WHERE pg_catalog.current_setting('synchronous_commit') = 'off'",
         );
         let mut transaction = Self { session, over: false };
-        let rows = transaction.simple(&sql)?;
-        if rows.last().and_then(|row| row.first()?.as_deref()) == Some("true") {
-            return Err(Fault::Invalid(
-                Error::new(
-                    ErrorKind::Unavailable,
-                    format!("{} is a standby: what is published is decided on the primary", transaction.session.link()),
-                )
-                .hint("name the primary, or all hosts with `target_session_attrs=read-write`"),
-            ));
-        }
+        match transaction.simple(&sql) {
+            // A standby refuses READ WRITE, and nothing else of this is refused so.
+            Err(Fault::Refused(refusal)) if refusal.code == "0A000" => {
+                return Err(Fault::Invalid(
+                    Error::new(
+                        ErrorKind::Unavailable,
+                        format!(
+                            "{} is a standby: what is published is decided on the primary",
+                            transaction.session.link()
+                        ),
+                    )
+                    .hint("name the primary, or all hosts (HOST1,HOST2): the one that can be written to is taken"),
+                ));
+            }
+            answer => answer?,
+        };
         Ok(transaction)
     }
 
@@ -121,24 +130,51 @@ impl<'s> Transaction<'s> {
             let answer = copied.await;
             drop(done.send(answer));
         })?;
-        Ok(CopyIn { chunks: Some(chunks), rows })
+        Ok(CopyIn { gathered: BytesMut::new(), chunks: Some(chunks), rows })
     }
 
-    /// Commits. `question` is asked in the same message, right after it: what it selects is the proof, because the server
-    /// says nothing else of a COMMIT that it turned into a ROLLBACK (PGX-02).
+    /// Commits. `question` is asked in the same message, right after it: what it selects is the proof.
+    ///
+    /// A COMMIT of a transaction that has failed, or that is none any more, would be answered like any other (PGX-02).
+    /// So a savepoint goes before it, which the server refuses in both cases.
     ///
     /// # Errors
-    /// What the server said, and then nothing is committed. A lost answer is [`Committed::Unknown`] (PGX-01).
+    /// What the server said, and then nothing is committed: the transaction had failed before (25P02), there was none
+    /// (25P01), or the COMMIT itself failed, by a deferred constraint for example. A lost answer is
+    /// [`Committed::Unknown`] (PGX-01), and so is a question that failed after a COMMIT that did not.
     pub fn commit(mut self, question: &str) -> Result<Committed, Fault> {
-        self.over = true;
-        match self.simple(&format!("COMMIT; {question}")) {
-            Ok(rows) => Ok(Committed::Yes(rows)),
-            Err(Fault::Lost(why)) => Ok(Committed::Unknown(why)),
-            // Only these come from the COMMIT itself: a deferred constraint, a failed serialization, a deferred trigger.
-            Err(Fault::Refused(refusal)) if !matches!(refusal.code.get(..2), Some("23" | "40" | "P0")) => {
-                Ok(Committed::Unknown(refusal.to_string()))
-            }
-            Err(fault) => Err(fault),
+        let client = self.session.client();
+        let sql = format!("SAVEPOINT refrain_commit; COMMIT; {question}");
+        let (messages, end) = driver::wait(async move {
+            let mut messages = Vec::new();
+            let end = async {
+                let mut stream = pin!(client.simple_query_raw(&sql).await?);
+                while let Some(message) = stream.try_next().await? {
+                    messages.push(message);
+                }
+                Ok::<_, tokio_postgres::Error>(())
+            };
+            let end = end.await;
+            (messages, end)
+        })
+        .inspect_err(|_| self.over = true)?;
+        let Err(error) = end else {
+            self.over = true;
+            return Ok(Committed::Yes(rows_of(messages)));
+        };
+        // Of the savepoint, of the COMMIT, of the question.
+        let completed =
+            messages.iter().filter(|message| matches!(message, SimpleQueryMessage::CommandComplete(_))).count();
+        // Only an ERROR of the server itself tells that it went on after the failure, and so what it did.
+        let definite = error.as_db_error().is_some_and(|server| {
+            server.parsed_severity() == Some(Severity::Error) && !is_doubtful(server.code().code())
+        });
+        // After a failed savepoint the transaction still has to be rolled back.
+        self.over = completed > 0 || !definite;
+        if definite && completed < 2 {
+            Err(error.into())
+        } else {
+            Ok(Committed::Unknown(Fault::from(error).to_string()))
         }
     }
 
@@ -178,29 +214,38 @@ impl Drop for Transaction<'_> {
 /// A COPY that takes data. Dropping it makes the copy fail.
 #[derive(Debug)]
 pub struct CopyIn {
+    gathered: BytesMut,
     chunks: Option<mpsc::Sender<Bytes>>,
     rows: std::sync::mpsc::Receiver<Result<Option<u64>, tokio_postgres::Error>>,
 }
 
 impl CopyIn {
-    /// Sends some data.
+    /// Sends some data; waits while the server has enough to do. Pieces may be of any size.
     ///
     /// # Errors
     /// What the server said about earlier data.
     pub fn send(&mut self, chunk: impl Into<Bytes>) -> Result<(), Fault> {
         let chunk = chunk.into();
-        if chunk.is_empty() {
+        if self.gathered.is_empty() && chunk.len() >= CHUNK_BYTES {
+            return self.pass_on(chunk);
+        }
+        if self.gathered.capacity() == 0 {
+            self.gathered.reserve(CHUNK_BYTES + chunk.len());
+        }
+        self.gathered.extend_from_slice(&chunk);
+        if self.gathered.len() < CHUNK_BYTES {
             return Ok(());
         }
-        let sent = match &self.chunks {
-            Some(chunks) => pollster::block_on(chunks.send(chunk)).is_ok(),
-            None => false,
-        };
-        if sent { Ok(()) } else { self.end().map(drop) }
+        let gathered = std::mem::take(&mut self.gathered).freeze();
+        self.pass_on(gathered)
     }
 
     /// Says that this was all. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64, Fault> {
+        if !self.gathered.is_empty() {
+            let gathered = std::mem::take(&mut self.gathered).freeze();
+            self.pass_on(gathered)?;
+        }
         if let Some(chunks) = &self.chunks {
             // What went wrong before is told by the end.
             drop(pollster::block_on(chunks.send(Bytes::new())));
@@ -208,11 +253,25 @@ impl CopyIn {
         self.end()
     }
 
+    fn pass_on(&mut self, chunk: Bytes) -> Result<(), Fault> {
+        let sent = match &self.chunks {
+            Some(chunks) => pollster::block_on(chunks.send(chunk)).is_ok(),
+            None => false,
+        };
+        if sent { Ok(()) } else { self.end().map(drop) }
+    }
+
     fn end(&mut self) -> Result<u64, Fault> {
         self.chunks = None;
         let answer = self.rows.recv().map_err(|_| Fault::Lost("the copy has ended".to_owned()))?;
         answer?.ok_or_else(|| Fault::Lost("the copy has ended".to_owned()))
     }
+}
+
+/// Whether a code says that the server itself does not know (`statement_completion_unknown`), or that the connection to it
+/// failed behind a pooler.
+fn is_doubtful(code: &str) -> bool {
+    code == "40003" || code.starts_with("08")
 }
 
 fn rows_of(messages: Vec<SimpleQueryMessage>) -> Vec<Row> {

@@ -82,15 +82,35 @@ pub(super) const ALL: &[Parameter] = &[
     harmless("krbsrvname", Some("PGKRBSRVNAME")),
     harmless("gsslib", Some("PGGSSLIB")),
     harmless("max_protocol_version", Some("PGMAXPROTOCOLVERSION")),
-    only("client_encoding", Some("PGCLIENTENCODING"), &["auto", "utf8", "utf-8", "unicode"], "sessions speak UTF-8; leave it away"),
+    only(
+        "client_encoding",
+        Some("PGCLIENTENCODING"),
+        &["auto", "utf8", "utf-8", "unicode"],
+        "sessions speak UTF-8; leave it away",
+    ),
     only("gssencmode", Some("PGGSSENCMODE"), &["disable", "prefer"], NO_GSSAPI),
     only("gssdelegation", Some("PGGSSDELEGATION"), &["0"], NO_GSSAPI),
     only("replication", None, &["false", "off", "no", "0"], "a session for replication can publish nothing"),
-    only("require_auth", Some("PGREQUIREAUTH"), &[], "it cannot be checked here; channel_binding=require admits SCRAM alone"),
-    only("requirepeer", Some("PGREQUIREPEER"), &[], "the owner of a socket is not looked at here; use TLS with sslmode=verify-full"),
+    only(
+        "require_auth",
+        Some("PGREQUIREAUTH"),
+        &[],
+        "it cannot be checked here; channel_binding=require admits SCRAM alone",
+    ),
+    only(
+        "requirepeer",
+        Some("PGREQUIREPEER"),
+        &[],
+        "the owner of a socket is not looked at here; use TLS with sslmode=verify-full",
+    ),
     only("min_protocol_version", Some("PGMINPROTOCOLVERSION"), &["3.0"], "protocol 3.0 is spoken"),
     only("sslcrldir", Some("PGSSLCRLDIR"), &[], "name one file with all lists: sslcrl"),
-    only("sslpassword", None, &[], "a key that is encrypted cannot be read; name one without a passphrase, mode 0600: sslkey"),
+    only(
+        "sslpassword",
+        None,
+        &[],
+        "a key that is encrypted cannot be read; name one without a passphrase, mode 0600: sslkey",
+    ),
     only("sslkeylogfile", None, &[], "the keys of a session are written nowhere"),
     only("scram_client_key", None, &[], "give the password instead"),
     only("scram_server_key", None, &[], "give the password instead"),
@@ -123,7 +143,9 @@ mod tests {
     fn a_name_is_known_once_and_a_misspelled_one_is_told_the_nearest() {
         let names: HashSet<&str> = ALL.iter().map(|parameter| parameter.name).collect();
         assert_eq!(names.len(), ALL.len());
-        for (wrong, near) in [("ssl_mode", "sslmode"), ("pasword", "password"), ("database", "dbname"), ("Host", "host")] {
+        for (wrong, near) in
+            [("ssl_mode", "sslmode"), ("pasword", "password"), ("database", "dbname"), ("Host", "host")]
+        {
             let error = named(wrong).unwrap_err();
             assert!(error.message.contains(wrong), "{error}");
             if near != "dbname" {

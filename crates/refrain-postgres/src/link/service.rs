@@ -69,13 +69,14 @@ fn read(content: &str, service: &str, place: &Path) -> Result<Option<Given>> {
             return Err(wrong("a directory service (LDAP) is not asked; write host= and dbname= here".to_owned()));
         }
         let (name, value) = line.split_once('=').ok_or_else(|| wrong("it has no `=`".to_owned()))?;
-        let parameter = parameter::named(name.trim_end()).map_err(|error| error.within(wrong(String::new()).message.trim_end_matches(": ")))?;
+        let parameter = parameter::named(name.trim_end())
+            .map_err(|error| error.within(wrong(String::new()).message.trim_end_matches(": ")))?;
         if matches!(parameter.name, "service" | "servicefile") {
             return Err(wrong("a service cannot name another one".to_owned()));
         }
         // As libpq has it: the first one of a section counts.
         if !given.iter().any(|(known, _)| *known == parameter.name) {
-            given.push((parameter.name, value.to_owned()));
+            given.push((parameter.name, value.trim_start().to_owned()));
         }
     }
     Ok(given)

@@ -136,8 +136,9 @@ impl Settings {
                 && !value.text.is_empty()
                 && !allowed.contains(&value.text.to_ascii_lowercase().as_str())
             {
-                return Err(Error::invalid(format!("`{}` of {} cannot be honoured", parameter.name, value.source))
-                    .hint(why));
+                return Err(
+                    Error::invalid(format!("`{}` of {} cannot be honoured", parameter.name, value.source)).hint(why)
+                );
             }
         }
         let user = match values.get("user") {
@@ -256,8 +257,10 @@ fn tls(values: &Values) -> Result<Tls> {
         None => Mode::Prefer,
     };
     if system && mode < Mode::VerifyFull {
-        return Err(Error::invalid("sslrootcert=system trusts every server that anybody certified: the name must be checked, too")
-            .hint("write sslmode=verify-full with it"));
+        return Err(Error::invalid(
+            "sslrootcert=system trusts every server that anybody certified: the name must be checked, too",
+        )
+        .hint("write sslmode=verify-full with it"));
     }
     let direct = one_of(values, "sslnegotiation", &["postgres", "direct"])? == Some("direct");
     if direct && mode < Mode::Require {
@@ -324,8 +327,7 @@ fn one_of(values: &Values, name: &'static str, known: &[&'static str]) -> Result
     if let Some(word) = known.iter().find(|word| word.eq_ignore_ascii_case(&value.text)) {
         return Ok(Some(word));
     }
-    let error =
-        Error::invalid(format!("{name} of {} cannot be `{}`", value.source, value.text.escape_debug()));
+    let error = Error::invalid(format!("{name} of {} cannot be `{}`", value.source, value.text.escape_debug()));
     Err(match nearest(&value.text, known.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint(format!("it is one of {}", known.join(", "))),

@@ -84,9 +84,8 @@ fn places(text: &str) -> Result<(String, String)> {
     for place in text.split(',') {
         let (host, port) = match place.strip_prefix('[') {
             Some(bracketed) => {
-                let (host, after) = bracketed
-                    .split_once(']')
-                    .ok_or_else(|| malformed("an address in brackets has no closing `]`"))?;
+                let (host, after) =
+                    bracketed.split_once(']').ok_or_else(|| malformed("an address in brackets has no closing `]`"))?;
                 let port = match after.strip_prefix(':') {
                     Some(port) => port,
                     None if after.is_empty() => "",
@@ -113,7 +112,8 @@ fn decoded(text: &str) -> Result<String> {
             return Err(malformed("a `%` is not followed by two hexadecimal digits; a `%` itself is `%25`"));
         }
     }
-    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| malformed("what its `%` codes say is not UTF-8"))?;
+    let decoded =
+        percent_decode_str(text).decode_utf8().map_err(|_| malformed("what its `%` codes say is not UTF-8"))?;
     if decoded.contains('\0') {
         return Err(malformed("`%00` can be nowhere in it"));
     }
@@ -125,10 +125,10 @@ fn pairs(text: &str) -> Result<Given> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let at = text.len() - rest.len() + 1;
-        let (name, after) = rest
-            .split_once('=')
-            .filter(|(name, _)| !name.trim_end().contains(char::is_whitespace))
-            .ok_or_else(|| malformed(format!("what begins at character {at} has no `=`; a value with a space is in '…'")))?;
+        let (name, after) =
+            rest.split_once('=').filter(|(name, _)| !name.trim_end().contains(char::is_whitespace)).ok_or_else(
+                || malformed(format!("what begins at character {at} has no `=`; a value with a space is in '…'")),
+            )?;
         let (value, after) = value(after.trim_start())?;
         given.push((parameter::named(name.trim_end())?.name, value));
         rest = after.trim_start();
@@ -182,10 +182,7 @@ mod tests {
         is("postgresql://localhost", &[("host", "localhost")]);
         is("postgresql://localhost:5433", &[("host", "localhost"), ("port", "5433")]);
         is("postgres://localhost/mydb", &[("host", "localhost"), ("dbname", "mydb")]);
-        is(
-            "postgresql://user:secret@localhost",
-            &[("user", "user"), ("password", "secret"), ("host", "localhost")],
-        );
+        is("postgresql://user:secret@localhost", &[("user", "user"), ("password", "secret"), ("host", "localhost")]);
         is(
             "postgresql://other@localhost/otherdb?connect_timeout=10&application_name=myapp",
             &[
@@ -198,14 +195,12 @@ mod tests {
         );
         is(
             "postgresql://host1:123,host2:456/somedb?target_session_attrs=any",
-            &[
-                ("host", "host1,host2"),
-                ("port", "123,456"),
-                ("dbname", "somedb"),
-                ("target_session_attrs", "any"),
-            ],
+            &[("host", "host1,host2"), ("port", "123,456"), ("dbname", "somedb"), ("target_session_attrs", "any")],
         );
-        is("postgresql:///mydb?host=localhost&port=5433", &[("dbname", "mydb"), ("host", "localhost"), ("port", "5433")]);
+        is(
+            "postgresql:///mydb?host=localhost&port=5433",
+            &[("dbname", "mydb"), ("host", "localhost"), ("port", "5433")],
+        );
         is(
             "postgresql://user@localhost:5433/mydb?options=-c%20synchronous_commit%3Doff",
             &[
@@ -219,23 +214,21 @@ mod tests {
         is("postgresql://[2001:db8::1234]/database", &[("host", "2001:db8::1234"), ("dbname", "database")]);
         is("postgresql://[::1]:77,b", &[("host", "::1,b"), ("port", "77,")]);
         is("postgresql:///dbname?host=/var/lib/postgresql", &[("dbname", "dbname"), ("host", "/var/lib/postgresql")]);
+        is("postgresql://%2Fvar%2Flib%2Fpostgresql/dbname", &[("host", "/var/lib/postgresql"), ("dbname", "dbname")]);
         is(
-            "postgresql://%2Fvar%2Flib%2Fpostgresql/dbname",
-            &[("host", "/var/lib/postgresql"), ("dbname", "dbname")],
+            "postgresql://u:%40%3a%2F@h?ssl=true",
+            &[("user", "u"), ("password", "@:/"), ("host", "h"), ("sslmode", "require")],
         );
-        is("postgresql://u:%40%3a%2F@h?ssl=true", &[("user", "u"), ("password", "@:/"), ("host", "h"), ("sslmode", "require")]);
         is("postgresql://?user=a&password=b", &[("user", "a"), ("password", "b")]);
     }
 
     #[test]
     fn texts_of_names_and_values_are_read_as_libpq_documents_them() {
         is("", &[]);
-        is("host=localhost port=5432 dbname=mydb connect_timeout=10", &[
-            ("host", "localhost"),
-            ("port", "5432"),
-            ("dbname", "mydb"),
-            ("connect_timeout", "10"),
-        ]);
+        is(
+            "host=localhost port=5432 dbname=mydb connect_timeout=10",
+            &[("host", "localhost"), ("port", "5432"), ("dbname", "mydb"), ("connect_timeout", "10")],
+        );
         is(
             r" host = a  password='it\'s \\ 1' user=o\ b options='' ",
             &[("host", "a"), ("password", r"it's \ 1"), ("user", "o b"), ("options", "")],

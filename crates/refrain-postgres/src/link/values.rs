@@ -2,8 +2,8 @@
 
 use super::environment::{self, Environment};
 use super::parameter::{self, Parameter};
-use super::text::{self, Given};
 use super::service;
+use super::text::{self, Given};
 use refrain_core::Result;
 use std::collections::HashMap;
 use std::fmt;

@@ -136,9 +136,9 @@ pub(crate) fn what_failed(error: &Error) -> (String, &'static str) {
         Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             (certificate("has expired"), "have the server's administrator renew it, and look at this machine's clock")
         }
-        Error::InvalidCertificate(
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-        ) => (certificate("is not valid yet"), "look at the clocks of this machine and of the server"),
+        Error::InvalidCertificate(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
+            (certificate("is not valid yet"), "look at the clocks of this machine and of the server")
+        }
         Error::InvalidCertificate(CertificateError::Revoked) => {
             (certificate("is revoked (sslcrl)"), "have the server's administrator renew it")
         }
@@ -146,14 +146,18 @@ pub(crate) fn what_failed(error: &Error) -> (String, &'static str) {
             certificate("may be revoked: no list of its issuer is in sslcrl"),
             "add the list of every authority between the root and the server",
         ),
+        // Its type is webpki's own.
+        Error::InvalidCertificate(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => (
+            certificate("certifies itself or others, and it is none of those that are trusted (sslrootcert)"),
+            "ask the server's administrator for its certificate and name it with sslrootcert=FILE",
+        ),
         Error::InvalidCertificate(why) => (
             format!("{}: {why}", certificate("cannot be used")),
             "have it issued as X.509 version 3 for the server's own name, not as an authority",
         ),
-        Error::AlertReceived(Alert::CertificateRequired) => (
-            "the server asks for a client certificate".to_owned(),
-            "name it and its key: sslcert=FILE sslkey=FILE",
-        ),
+        Error::AlertReceived(Alert::CertificateRequired) => {
+            ("the server asks for a client certificate".to_owned(), "name it and its key: sslcert=FILE sslkey=FILE")
+        }
         Error::AlertReceived(
             Alert::UnknownCA | Alert::BadCertificate | Alert::CertificateUnknown | Alert::CertificateExpired,
         ) => (
