@@ -156,6 +156,7 @@ impl Boundary {
         events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
     ) -> Result<Result<Work<'_>, Box<Conclusion>>> {
         let watch = Stopwatch::start();
+        self.sinks.prepare(task)?;
         let plan = Plan::new(task, partition, &self.sinks)?;
         let (want, notes) = match peek(self, &plan, options)? {
             Peek::Ended(conclusion) => return Ok(Err(conclusion)),

@@ -43,28 +43,29 @@ impl Boundary {
         stdout: Stdout,
         events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
     ) -> Result<Conclusion> {
-        let Some(command) = task.command.clone() else {
+        if task.command.is_none() && !task.is_all_sql() {
             return Err(Error::invalid(format!("the task `{}` has no command", task.name)).hint(format!(
                 "add `command = \"…\"` to [task.{0}], or give one: refrain run {0} … -- COMMAND",
                 task.name
             )));
-        };
+        }
         if task.outputs.is_empty() {
             return Err(Error::invalid(format!("the task `{}` has no output", task.name))
                 .hint(format!("say what it publishes: refrain run {} --out FILE … -- COMMAND", task.name)));
         }
         Ok(match self.start(task, partition, options, events)? {
-            Ok(work) => execute(work, command, stdout),
+            Ok(work) => execute(work, task.command.clone(), stdout),
             Err(conclusion) => *conclusion,
         })
     }
 }
 
 /// 5.7 and 5.8: the command, then the checks, then the publication.
-fn execute(mut work: Work<'_>, command: CommandLine, stdout: Stdout) -> Conclusion {
+fn execute(mut work: Work<'_>, command: Option<CommandLine>, stdout: Stdout) -> Conclusion {
     if let Some(Event::Signal(signal)) = work.events.try_next() {
         return work.abandon(stopped_by(signal));
     }
+    let Some(command) = command else { return work.publish() };
     let log = match stdout {
         Stdout::Kept => match OutputLog::open(work.driver.boundary, &work.driver.plan.key.task, work.driver.id) {
             Ok(log) => Some(log),

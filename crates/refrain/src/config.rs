@@ -6,6 +6,7 @@ mod expand;
 mod publication;
 mod retry;
 mod section;
+mod table;
 mod task;
 
 use crate::task::Task;

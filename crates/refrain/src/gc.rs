@@ -65,7 +65,14 @@ impl Boundary {
             collected.keep(&place, "is not there: if its filesystem is not mounted, repeat the gc when it is");
         }
         for sink in self.sinks.all() {
-            for staged in sink.staged()? {
+            let all = match sink.staged() {
+                Ok(all) => all,
+                Err(error) => {
+                    collected.keep(&format!("staging of the sink `{}`", sink.capabilities().sink), error);
+                    continue;
+                }
+            };
+            for staged in all {
                 let place = sink.location(&SlotAddress {
                     sink: sink.capabilities().sink.to_owned(),
                     location: staged.place.clone(),

@@ -69,6 +69,7 @@ mod settle;
 mod sinks;
 pub mod store;
 pub mod survey;
+pub mod table;
 pub mod task;
 pub mod why;
 

@@ -23,6 +23,8 @@ pub(crate) struct Plan {
 pub(crate) struct PlannedOutput {
     pub(crate) spec: OutputSpec,
     pub(crate) slot: SlotAddress,
+    /// How it is published there, where the sink knows several ways.
+    pub(crate) manner: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,15 +55,21 @@ impl Plan {
             ))
             .hint("write `--ttl 60s`, or `lease = { ttl = \"60s\" }` in the task"));
         }
+        let key = Key { task: task.name.clone(), partition: partition.key.clone() };
         let outputs = task
             .outputs
             .iter()
             .map(|spec| {
+                let named = |error: Error| error.within(format!("output `{}`", spec.name));
+                if let Some(table) = &spec.table {
+                    let manner = table.manner(task, partition).map_err(named)?;
+                    let slot = sinks.table(table, &manner, &key).map_err(named)?;
+                    let manner = Some(manner.write()?);
+                    return Ok(PlannedOutput { spec: spec.clone(), slot, manner });
+                }
                 let location = spec.location.render(partition, &task.params)?;
-                let slot = sinks
-                    .address(&location, &task.base)
-                    .map_err(|error| error.within(format!("output `{}`", spec.name)))?;
-                Ok(PlannedOutput { spec: spec.clone(), slot })
+                let slot = sinks.address(&location, &task.base).map_err(named)?;
+                Ok(PlannedOutput { spec: spec.clone(), slot, manner: None })
             })
             .collect::<Result<Vec<_>>>()?;
         refuse_overlap(&outputs, sinks)?;
@@ -74,13 +82,7 @@ impl Plan {
             .iter()
             .map(|spec| Ok(PlannedInput { name: spec.name.clone(), source: source_of(spec, task, partition)? }))
             .collect::<Result<Vec<_>>>()?;
-        let plan = Self {
-            key: Key { task: task.name.clone(), partition: partition.key.clone() },
-            task: task.clone(),
-            partition: partition.clone(),
-            outputs,
-            inputs,
-        };
+        let plan = Self { key, task: task.clone(), partition: partition.clone(), outputs, inputs };
         places::refuse_self_reads(&plan)?;
         Ok(plan)
     }
@@ -90,7 +92,7 @@ impl Plan {
         let slot = |output: &PlannedOutput| OutputSlot {
             name: output.spec.name.clone(),
             slot: output.slot.clone(),
-            manner: None,
+            manner: output.manner.clone(),
         };
         self.outputs.iter().map(slot).collect()
     }
@@ -146,7 +148,9 @@ impl Plan {
         }
         for output in &self.outputs {
             // The place, not its spelling: the same call from another directory is no change (LEDG-05).
-            builder = builder.output(&output.spec.name, &output.slot.to_string());
+            let place = output.slot.to_string();
+            let place = output.manner.as_ref().map_or(place.clone(), |manner| format!("{place} {manner}"));
+            builder = builder.output(&output.spec.name, &place);
         }
         Ok(builder.build())
     }

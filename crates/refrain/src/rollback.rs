@@ -218,7 +218,7 @@ fn with_outputs(mut plan: Plan, run: &RunRecord) -> Plan {
         .filter_map(|output| {
             // The location is only shown in the fingerprint, which a rollback does not draw from the plan.
             let spec = OutputSpec::new(&output.name, "output").ok()?;
-            Some(PlannedOutput { spec, slot: output.slot.clone() })
+            Some(PlannedOutput { spec, slot: output.slot.clone(), manner: output.manner.clone() })
         })
         .collect();
     plan

@@ -1,8 +1,12 @@
 //! The sinks of this build, found by the kind that a slot's address names.
 
 use crate::home::Home;
-use refrain_core::{Capabilities, CrashProbe, Error, ErrorKind, Result, Sink, SlotAddress};
-use refrain_sink::{LocalKind, LocalSink};
+use crate::table::TableSpec;
+use crate::task::Task;
+use refrain_core::{Capabilities, CrashProbe, Error, ErrorKind, Key, Result, Sink, SlotAddress};
+use refrain_postgres::Link;
+use refrain_sink::postgres::Manner;
+use refrain_sink::{LocalKind, LocalSink, PostgresSink};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,13 +15,16 @@ use std::sync::Arc;
 pub struct Sinks {
     file: LocalSink,
     directory: LocalSink,
+    postgres: PostgresSink,
 }
 
 impl Sinks {
-    /// The sinks of a home.
+    /// The sinks of a home. No database is connected to yet.
     pub(crate) fn open(home: &Home, probe: &Arc<dyn CrashProbe>) -> Result<Self> {
         let local = |kind| LocalSink::new(kind, &home.directory, &home.config.staging, Arc::clone(probe));
-        Ok(Self { file: local(LocalKind::File)?, directory: local(LocalKind::Directory)? })
+        let links = home.config.tasks.iter().flat_map(links);
+        let postgres = PostgresSink::new(links, &home.state(), Arc::clone(probe));
+        Ok(Self { file: local(LocalKind::File)?, directory: local(LocalKind::Directory)?, postgres })
     }
 
     /// The sink of a slot.
@@ -30,24 +37,41 @@ impl Sinks {
 
     /// Every sink.
     pub fn all(&self) -> impl Iterator<Item = &dyn Sink> {
-        [&self.file as &dyn Sink, &self.directory as &dyn Sink].into_iter()
+        [&self.file as &dyn Sink, &self.directory as &dyn Sink, &self.postgres as &dyn Sink].into_iter()
     }
 
     /// The slot that a location names: a trailing `/` is a directory.
     pub fn address(&self, location: &str, base: &Path) -> Result<SlotAddress> {
         if let Some((scheme, _)) = location.split_once("://") {
-            return Err(Error::new(
+            let error = Error::new(
                 ErrorKind::Unsupported,
-                format!("this build publishes to files and directories, not to `{scheme}://`"),
-            )
-            .hint("`refrain sinks` lists the sinks of this build"));
+                format!("this build publishes to files, directories and PostgreSQL, not to `{scheme}://`"),
+            );
+            return Err(if Link::is_one(location) {
+                error.hint("a table is declared in refrain.toml: out.NAME = { to = \"postgresql://…\", table = \"…\", mode = \"…\" }")
+            } else {
+                error.hint("`refrain sinks` lists the sinks of this build")
+            });
         }
         if location.ends_with('/') { self.directory.address(location, base) } else { self.file.address(location, base) }
     }
 
+    /// The slot of a table for one key.
+    pub(crate) fn table(&self, table: &TableSpec, manner: &Manner, key: &Key) -> Result<SlotAddress> {
+        self.postgres.address(&table.link, manner, key)
+    }
+
+    /// Makes what the sinks of a task keep in databases, where it is missing.
+    pub(crate) fn prepare(&self, task: &Task) -> Result<()> {
+        links(task).try_for_each(|link| self.postgres.prepare(&link))
+    }
+
     /// Whether two slots meet: the same place, or one within the other.
     pub fn overlap(&self, one: &SlotAddress, other: &SlotAddress) -> bool {
-        one == other || self.directory.contains(one, other) || self.directory.contains(other, one)
+        one == other
+            || self.directory.contains(one, other)
+            || self.directory.contains(other, one)
+            || self.postgres.overlap(one, other)
     }
 
     /// Whether what is published at the slot is a directory.
@@ -56,7 +80,11 @@ impl Sinks {
     }
 
     /// What each sink promises.
-    pub fn capabilities() -> [Capabilities; 2] {
-        [LocalKind::File.capabilities(), LocalKind::Directory.capabilities()]
+    pub fn capabilities() -> [Capabilities; 3] {
+        [LocalKind::File.capabilities(), LocalKind::Directory.capabilities(), PostgresSink::promises()]
     }
+}
+
+fn links(task: &Task) -> impl Iterator<Item = Link> {
+    task.outputs.iter().filter_map(|output| output.table.as_ref()).map(|table| table.link.clone())
 }

@@ -1,5 +1,6 @@
 //! What a task is: declared inputs and outputs, and how it is run.
 
+use crate::table::{SourceSpec, TableSpec};
 use refrain_core::{Keep, PartitionScheme, PinMode, Result, RetryPolicy, TaskName, Template};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -154,6 +155,8 @@ pub struct OutputSpec {
     pub min_rows: Option<u64>,
     /// A shell command that must succeed; `REFRAIN_CHECK` is the staged output.
     pub check: Option<String>,
+    /// The table that it is, if it is one.
+    pub table: Option<Box<TableSpec>>,
 }
 
 impl OutputSpec {
@@ -168,7 +171,14 @@ impl OutputSpec {
             min_files: None,
             min_rows: None,
             check: None,
+            table: None,
         })
+    }
+
+    /// A table of a task with these partitions.
+    pub fn table(name: &str, table: TableSpec, scheme: &PartitionScheme) -> Result<Self> {
+        let location = table.location(scheme)?;
+        Ok(Self { location, table: Some(Box::new(table)), ..Self::new(name, "table")? })
     }
 }
 
@@ -231,6 +241,14 @@ impl Task {
             InputSource::Path { .. } => false,
             InputSource::Publication(read) => read.task == self.name && matches!(read.which, Which::Previous { .. }),
         })
+    }
+
+    /// Whether SQL makes every output, so that no command is needed.
+    pub fn is_all_sql(&self) -> bool {
+        let sql = |output: &OutputSpec| {
+            output.table.as_ref().is_some_and(|table| matches!(table.source, SourceSpec::Sql { .. }))
+        };
+        !self.outputs.is_empty() && self.outputs.iter().all(sql)
     }
 
     /// The same task with one more output: a trailing `/` makes it a directory.

@@ -40,11 +40,11 @@ use refrain_postgres::{Fault, Link, Transaction};
 use site::Site;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Tables of the databases that a home names.
 pub struct PostgresSink {
-    sites: Vec<Site>,
+    sites: RwLock<Vec<Arc<Site>>>,
     /// Where the files are that tasks write and Refrain loads.
     directory: PathBuf,
     probe: Arc<dyn CrashProbe>,
@@ -52,14 +52,12 @@ pub struct PostgresSink {
 
 impl PostgresSink {
     /// A sink for these databases. Nothing is connected yet.
-    pub fn new(links: Vec<Link>, state: &Path, probe: Arc<dyn CrashProbe>) -> Self {
-        let mut sites: Vec<Site> = Vec::new();
+    pub fn new(links: impl IntoIterator<Item = Link>, state: &Path, probe: Arc<dyn CrashProbe>) -> Self {
+        let sink = Self { sites: RwLock::default(), directory: state.join(files::DIRECTORY), probe };
         for link in links {
-            if !sites.iter().any(|site| site.link().secret_url() == link.secret_url()) {
-                sites.push(Site::new(link));
-            }
+            drop(sink.reached_by(&link));
         }
-        Self { sites, directory: state.join(files::DIRECTORY), probe }
+        sink
     }
 
     /// What the sink promises.
@@ -80,7 +78,7 @@ impl PostgresSink {
     /// # Errors
     /// `unavailable` when the database cannot be reached, `invalid` when it lets nobody in.
     pub fn address(&self, link: &Link, manner: &Manner, key: &Key) -> Result<SlotAddress> {
-        let site = self.reached_by(link)?.id()?;
+        let site = self.reached_by(link).id()?;
         Ok(address::address(site.as_deref().unwrap_or(NO_SITE), manner, key))
     }
 
@@ -92,7 +90,7 @@ impl PostgresSink {
     /// # Crash safety
     /// One transaction. Repeating it changes nothing.
     pub fn prepare(&self, link: &Link) -> Result<()> {
-        self.reached_by(link)?.prepare()
+        self.reached_by(link).prepare()
     }
 
     /// Whether two slots of this sink meet.
@@ -100,18 +98,26 @@ impl PostgresSink {
         one.sink == KIND && other.sink == KIND && address::overlap(one, other)
     }
 
-    fn reached_by(&self, link: &Link) -> Result<&Site> {
-        self.sites
-            .iter()
-            .find(|site| site.link().secret_url() == link.secret_url())
-            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("the sink was not told of {link}")))
+    /// The database that is reached so; one that nobody named before is kept in mind.
+    fn reached_by(&self, link: &Link) -> Arc<Site> {
+        let same = |site: &&Arc<Site>| site.link().secret_url() == link.secret_url();
+        if let Some(site) = self.sites().iter().find(same) {
+            return Arc::clone(site);
+        }
+        let site = Arc::new(Site::new(link.clone()));
+        self.sites.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&site));
+        site
+    }
+
+    fn sites(&self) -> Vec<Arc<Site>> {
+        self.sites.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The database of a slot.
-    fn site(&self, slot: &SlotAddress) -> Result<&Site> {
+    fn site(&self, slot: &SlotAddress) -> Result<Arc<Site>> {
         let wanted = address::place(slot)?.site;
         let mut unreachable = None;
-        for site in &self.sites {
+        for site in self.sites() {
             match site.id() {
                 Ok(Some(id)) if id == wanted => return Ok(site),
                 Ok(None) if wanted == NO_SITE => return Ok(site),
@@ -134,7 +140,7 @@ impl PostgresSink {
 
 impl fmt::Debug for PostgresSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresSink").field("sites", &self.sites).finish_non_exhaustive()
+        f.debug_struct("PostgresSink").field("sites", &self.sites()).finish_non_exhaustive()
     }
 }
 
@@ -145,9 +151,8 @@ impl Sink for PostgresSink {
 
     fn location(&self, slot: &SlotAddress) -> String {
         let Ok(place) = address::place(slot) else { return slot.to_string() };
-        // Known without asking anybody, or not shown.
-        let site =
-            self.sites.iter().find(|site| site.id().is_ok_and(|id| id.as_deref().unwrap_or(NO_SITE) == place.site));
+        let holds = |site: &Arc<Site>| site.id().is_ok_and(|id| id.as_deref().unwrap_or(NO_SITE) == place.site);
+        let site = self.sites().into_iter().find(holds);
         site.map_or_else(|| place.slot.to_owned(), |site| format!("{} {}", site.link(), place.slot))
     }
 
@@ -216,13 +221,13 @@ impl Sink for PostgresSink {
 
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
         let site = self.site(&staging.slot)?;
-        let sealed = seal::seal(site, &staging, guards)?;
+        let sealed = seal::seal(&site, &staging, guards)?;
         files::remove(&self.directory, &staging.slot, &staging.id)?;
         Ok(staging.sealed(sealed))
     }
 
     fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
-        commit::commit(self.site(slot)?, slot, request, *options, &*self.probe)
+        commit::commit(&*self.site(slot)?, slot, request, *options, &*self.probe)
     }
 
     fn condition(&self, slot: &SlotAddress, head: Option<&Head>) -> Result<Condition> {
@@ -252,7 +257,7 @@ impl Sink for PostgresSink {
 
     fn staged(&self) -> Result<Vec<Staged>> {
         let mut staged = Vec::new();
-        for site in &self.sites {
+        for site in self.sites() {
             if site.id()?.is_none() {
                 continue;
             }

@@ -3,7 +3,7 @@
 use super::expand::expand;
 use super::section::{Section, describe};
 use crate::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange, OutputSpec, Task};
-use refrain_core::{Calendar, Error, ErrorKind, Grain, Keep, PartitionScheme, PinMode, Result, nearest};
+use refrain_core::{Calendar, Error, Grain, Keep, PartitionScheme, PinMode, Result, nearest};
 use std::path::Path;
 use toml::Value;
 
@@ -26,7 +26,8 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
     }
     if let Some(outputs) = section.named("out")? {
         for (output, value) in named(outputs) {
-            task.outputs.push(read_output(&output, value, lookup)?);
+            let output = read_output(&output, value, &task.partitions, lookup)?;
+            task.outputs.push(output);
         }
     }
     if let Some(params) = section.named("param")? {
@@ -205,28 +206,27 @@ fn pin_mode(key: &str, name: &str) -> Result<PinMode> {
     })
 }
 
-fn read_output(entry: &Entry, value: Value, lookup: Lookup<'_>) -> Result<OutputSpec> {
+fn read_output(entry: &Entry, value: Value, scheme: &PartitionScheme, lookup: Lookup<'_>) -> Result<OutputSpec> {
     match value {
         Value::String(text) => OutputSpec::new(&entry.name, &expand(&entry.path, &text, lookup)?),
         Value::Table(table) => {
+            let table_declared = super::table::OWN.iter().any(|key| table.contains_key(*key));
             let mut section = Section::new(&entry.path, table);
-            if section.take("to").is_some() {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    format!("`{}` names a database, and this build publishes to files and directories", entry.path),
-                )
-                .hint("`refrain sinks` lists the sinks of this build"));
-            }
-            let path = section.text("path")?;
+            let table = if table_declared { Some(super::table::read(&mut section, lookup)?) } else { None };
+            let path = if table.is_some() { None } else { section.text("path")? };
             let missing = missing(&section.name("path"));
+            let min_rows = section.number("min_rows")?;
             let min_bytes = section.number("min_bytes")?;
             let min_files = section.number("min_files")?;
             let check = section.text("check")?;
             let allow_empty = section.flag("allow_empty")?.unwrap_or(false);
             let stdout = section.flag("stdout")?.unwrap_or(false);
             section.done()?;
-            let path = expand(&entry.path, &path.ok_or(missing)?, lookup)?;
-            Ok(OutputSpec { stdout, allow_empty, min_bytes, min_files, check, ..OutputSpec::new(&entry.name, &path)? })
+            let output = match table {
+                Some(table) => OutputSpec::table(&entry.name, table, scheme)?,
+                None => OutputSpec::new(&entry.name, &expand(&entry.path, &path.ok_or(missing)?, lookup)?)?,
+            };
+            Ok(OutputSpec { stdout, allow_empty, min_bytes, min_files, min_rows, check, ..output })
         }
         other => Err(no_path(entry, &other)),
     }

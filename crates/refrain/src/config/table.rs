@@ -1,0 +1,189 @@
+//! `out.NAME = { to = "postgresql://…", table = "…" }`: a table of a database.
+
+use super::expand::expand;
+use super::section::{Section, describe};
+use crate::table::{Details, SourceSpec, TableSpec, parse_scope};
+use refrain_core::{Error, Result, nearest};
+use refrain_load::Format;
+use refrain_postgres::{Link, Relation};
+use refrain_sink::postgres::Mode;
+use std::path::Path;
+use toml::Value;
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The keys that only a table has.
+pub(super) const OWN: [&str; 2] = ["to", "table"];
+
+/// Takes what is declared of a table; what is declared of every output stays.
+pub(super) fn read(section: &mut Section, lookup: Lookup<'_>) -> Result<TableSpec> {
+    let link = link(section, lookup)?;
+    let relation = match section.text("table")? {
+        Some(text) => {
+            let text = expand(&section.name("table"), &text, lookup)?;
+            Relation::parse(&text).map_err(|error| error.within(format!("`{}`", section.name("table"))))?
+        }
+        None => {
+            return Err(Error::invalid(format!("`{}` is missing", section.name("table")))
+                .hint("name the table: table = \"public.delays\""));
+        }
+    };
+    let scope = match section.text("where")? {
+        Some(text) => {
+            let text = expand(&section.name("where"), &text, lookup)?;
+            parse_scope(&text).map_err(|error| error.within(format!("`{}`", section.name("where"))))?
+        }
+        None => Vec::new(),
+    };
+    let mode = mode(section)?;
+    let source = source(section, lookup)?;
+    let details = Details {
+        key: list(section, "key")?,
+        exclude: list(section, "exclude")?,
+        set: set(section)?,
+        order_by: list(section, "order_by")?,
+        delete_missing: section.flag("delete_missing")?.unwrap_or(false),
+        run_column: section.text("run_column")?,
+        covers: list(section, "covers")?,
+        allow_shrink: section.flag("allow_shrink")?.unwrap_or(false),
+        truncate: section.flag("truncate")?.unwrap_or(false),
+    };
+    let spec = TableSpec { link, relation, mode, scope, source, details };
+    check(section, &spec)?;
+    Ok(spec)
+}
+
+fn link(section: &mut Section, lookup: Lookup<'_>) -> Result<Link> {
+    let key = section.name("to");
+    let Some(text) = section.text("to")? else {
+        return Err(Error::invalid(format!("`{key}` is missing"))
+            .hint("say which database holds the table: to = \"postgresql://host/database\""));
+    };
+    let text = expand(&key, &text, lookup)?;
+    if !Link::is_one(&text) {
+        return Err(Error::invalid(format!("`{key}` names no database that this build publishes to"))
+            .hint("write postgresql://USER@HOST:PORT/DATABASE; `refrain sinks` lists the sinks of this build"));
+    }
+    Link::parse(&text).map_err(|error| error.within(format!("`{key}`")))
+}
+
+fn mode(section: &mut Section) -> Result<Mode> {
+    let key = section.name("mode");
+    let names = Mode::ALL.map(Mode::name);
+    let Some(name) = section.text("mode")? else {
+        return Err(Error::invalid(format!("`{key}` is missing")).hint(format!(
+            "say what becomes of the rows that are there: one of \"{}\" (docs/POSTGRESQL.md)",
+            names.join("\", \"")
+        )));
+    };
+    Mode::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
+        let error = Error::invalid(format!("`{key}` must be one of \"{}\", not \"{name}\"", names.join("\", \"")));
+        match nearest(&name, names) {
+            Some(known) => error.hint(format!("did you mean \"{known}\"?")),
+            None => error,
+        }
+    })
+}
+
+fn source(section: &mut Section, lookup: Lookup<'_>) -> Result<SourceSpec> {
+    let (from, sql) = (section.text("from")?, section.text("sql")?);
+    let (format, null) = (section.text("format")?, section.text("null")?);
+    match (from, sql) {
+        (Some(_), Some(_)) => Err(Error::invalid(format!("`{}` stands beside `sql`", section.name("from")))
+            .hint("rows come from a file that the command writes, or from SQL: leave one of them away")),
+        (Some(name), None) => {
+            let key = section.name("from");
+            let name = expand(&key, &name, lookup)?;
+            let format = format_of(section, &name, format)?;
+            if name.contains('/') || Path::new(&name).file_name().is_none() {
+                return Err(Error::invalid(format!("`{key}` is the base name of the file that the command writes"))
+                    .hint("write a name such as \"delays.csv\"; the command finds its place in $REFRAIN_OUT"));
+            }
+            Ok(SourceSpec::File { name, format, null })
+        }
+        (None, sql) => {
+            if let Some(key) = [("format", format.is_some()), ("null", null.is_some())].iter().find(|(_, is)| *is) {
+                return Err(Error::invalid(format!("`{}` is for a file (`from`)", section.name(key.0))));
+            }
+            Ok(match sql {
+                Some(file) => SourceSpec::Sql { file: expand(&section.name("sql"), &file, lookup)? },
+                None => SourceSpec::Direct,
+            })
+        }
+    }
+}
+
+fn format_of(section: &Section, name: &str, declared: Option<String>) -> Result<String> {
+    let names = || Format::ALL.map(Format::name).join("\", \"");
+    let found = match &declared {
+        Some(declared) => Format::named(declared),
+        None => Format::of(name),
+    };
+    match found {
+        Some(format) => Ok(format.name().to_owned()),
+        None => Err(Error::invalid(match declared {
+            Some(declared) => {
+                format!("`{}` must be one of \"{}\", not \"{declared}\"", section.name("format"), names())
+            }
+            None => format!("`{}` = \"{name}\" does not tell its format", section.name("from")),
+        })
+        .hint(format!("add `format`: one of \"{}\"", names()))),
+    }
+}
+
+/// A text or a list of texts.
+fn list(section: &mut Section, key: &str) -> Result<Vec<String>> {
+    match section.take(key) {
+        None => Ok(Vec::new()),
+        Some(Value::String(one)) => Ok(vec![one]),
+        Some(Value::Array(items)) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::String(text) => Ok(text),
+                other => Err(section.wrong(key, "a list of texts", &other)),
+            })
+            .collect(),
+        Some(other) => Err(section.wrong(key, "a text or a list of texts", &other)),
+    }
+}
+
+fn set(section: &mut Section) -> Result<Vec<(String, String)>> {
+    let Some(set) = section.section("set")? else { return Ok(Vec::new()) };
+    let name = set.name("");
+    set.entries()
+        .map(|(column, value)| match value {
+            Value::String(expression) => Ok((column, expression)),
+            other => Err(Error::invalid(format!("`{name}{column}` must be a text, not {}", describe(&other)))),
+        })
+        .collect()
+}
+
+/// What fits no mode.
+fn check(section: &Section, spec: &TableSpec) -> Result<()> {
+    let details = &spec.details;
+    let merge = spec.mode == Mode::Merge;
+    let only = [
+        ("key", !details.key.is_empty(), merge, "merge"),
+        ("exclude", !details.exclude.is_empty(), merge, "merge"),
+        ("set", !details.set.is_empty(), merge, "merge"),
+        ("order_by", !details.order_by.is_empty(), merge, "merge"),
+        ("delete_missing", details.delete_missing, merge, "merge"),
+        ("run_column", details.run_column.is_some(), spec.mode == Mode::Append, "append"),
+        ("truncate", details.truncate, spec.mode == Mode::Table, "table"),
+    ];
+    if let Some((key, _, _, mode)) = only.iter().find(|(_, given, fits, _)| *given && !fits) {
+        return Err(Error::invalid(format!("`{}` is for `mode = \"{mode}\"`", section.name(key))));
+    }
+    let scoped = !spec.scope.is_empty();
+    match spec.mode {
+        Mode::Replace | Mode::SwapPartition if !scoped => {
+            Err(Error::invalid(format!("`{}` is missing: which rows belong to one partition?", section.name("where")))
+                .hint("write where = \"dt = {date}\"; to replace the whole table: mode = \"table\""))
+        }
+        Mode::Table if scoped => {
+            Err(Error::invalid(format!("`{}` does not go with `mode = \"table\"`", section.name("where")))
+                .hint("to replace the rows of the scope: mode = \"replace\""))
+        }
+        _ => Ok(()),
+    }
+}
