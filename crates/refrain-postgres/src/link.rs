@@ -12,7 +12,7 @@ pub use environment::Environment;
 pub(crate) use passfile::{Passwords, Wanted};
 #[cfg(test)]
 use settings::Keepalive;
-pub(crate) use settings::{CertificateMode, Host, Mode, Named, Place, Roots, Settings, Timeout, Tls};
+pub(crate) use settings::{CertificateMode, Host, Mode, Named, Place, Roots, Settings, Timeout, Tls, Versions};
 
 use refrain_core::Result;
 use std::fmt::{self, Write};

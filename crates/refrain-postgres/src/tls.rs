@@ -7,13 +7,14 @@ mod verifier;
 
 pub(crate) use verifier::what_failed;
 
-use crate::link::{CertificateMode, Mode, Named, Roots, Tls};
+use crate::link::{CertificateMode, Mode, Named, Roots, Tls, Versions};
 use refrain_core::{Error, Result};
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,12 +30,14 @@ const PROTOCOL: &[u8] = b"postgresql";
 /// `invalid` when a file of certificates or keys is missing or cannot be used.
 pub(crate) fn connector(tls: &Tls) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
-    let mut versions = vec![];
-    versions.extend(tls.tls13.then_some(&rustls::version::TLS13));
-    versions.extend(tls.tls12.then_some(&rustls::version::TLS12));
+    let versions: &[&SupportedProtocolVersion] = match tls.versions {
+        Versions::Both => &[&TLS13, &TLS12],
+        Versions::Only12 => &[&TLS12],
+        Versions::Only13 => &[&TLS13],
+    };
     let verifier = Verifier::new(check(tls, &provider)?, &provider);
     let builder = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&versions)
+        .with_protocol_versions(versions)
         .map_err(|error| Error::invalid("TLS cannot be spoken").because(error))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));

@@ -1,5 +1,7 @@
 //! Rows that were copied are committed or lost as a whole, wherever the connection breaks.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
 use refrain_postgres::{Committed, Limits, Link, Session};
 use refrain_testkit::postgres::{Proxy, Server, Version};
 

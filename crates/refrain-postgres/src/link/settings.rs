@@ -90,8 +90,7 @@ pub(crate) struct Tls {
     pub(crate) certificate_mode: CertificateMode,
     /// Whether the server is told by which name it was looked for.
     pub(crate) indicated: bool,
-    pub(crate) tls12: bool,
-    pub(crate) tls13: bool,
+    pub(crate) versions: Versions,
 }
 
 /// `sslmode`.
@@ -103,6 +102,14 @@ pub(crate) enum Mode {
     Require,
     VerifyCa,
     VerifyFull,
+}
+
+/// The versions of TLS that are spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    Both,
+    Only12,
+    Only13,
 }
 
 /// `sslcertmode`.
@@ -252,9 +259,8 @@ fn tls(values: &Values) -> Result<Tls> {
         Some("require") => Mode::Require,
         Some("verify-ca") => Mode::VerifyCa,
         Some("verify-full") => Mode::VerifyFull,
-        Some(_) => Mode::Prefer,
         None if system => Mode::VerifyFull,
-        None => Mode::Prefer,
+        _ => Mode::Prefer,
     };
     if system && mode < Mode::VerifyFull {
         return Err(Error::invalid(
@@ -270,14 +276,15 @@ fn tls(values: &Values) -> Result<Tls> {
     let versions = ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
     let least = one_of(values, "ssl_min_protocol_version", &versions)?;
     let most = one_of(values, "ssl_max_protocol_version", &versions)?;
-    let (tls12, tls13) = (
-        least != Some("TLSv1.3") && !matches!(most, Some("TLSv1" | "TLSv1.1")),
-        !matches!(most, Some("TLSv1" | "TLSv1.1" | "TLSv1.2")),
-    );
-    if !tls12 && !tls13 {
-        return Err(Error::invalid("no version of TLS is left: only 1.2 and 1.3 are spoken")
-            .hint("leave ssl_min_protocol_version and ssl_max_protocol_version away"));
-    }
+    let versions = match (least, most) {
+        (_, Some("TLSv1" | "TLSv1.1")) | (Some("TLSv1.3"), Some("TLSv1.2")) => {
+            return Err(Error::invalid("no version of TLS is left: only 1.2 and 1.3 are spoken")
+                .hint("leave ssl_min_protocol_version and ssl_max_protocol_version away"));
+        }
+        (_, Some("TLSv1.2")) => Versions::Only12,
+        (Some("TLSv1.3"), _) => Versions::Only13,
+        _ => Versions::Both,
+    };
     Ok(Tls {
         mode,
         direct,
@@ -291,8 +298,7 @@ fn tls(values: &Values) -> Result<Tls> {
             _ => CertificateMode::Allow,
         },
         indicated: one_of(values, "sslsni", &["0", "1"])? != Some("0"),
-        tls12,
-        tls13,
+        versions,
     })
 }
 

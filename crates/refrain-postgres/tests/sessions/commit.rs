@@ -100,9 +100,9 @@ fn pgx_01_a_commit_whose_answer_is_lost_is_unknown() {
                 database.psql("TRUNCATE public.t");
                 let proxy = Proxy::start(port);
                 if before {
-                    proxy.cut_before(AT_COMMIT)
+                    proxy.cut_before(AT_COMMIT);
                 } else {
-                    proxy.cut_after(AT_COMMIT)
+                    proxy.cut_after(AT_COMMIT);
                 }
                 let mut session = open(&proxy.url(&database));
                 let answer = insert_and_commit(&mut session, "(1, 1)", QUESTION).unwrap();

@@ -1,5 +1,7 @@
 //! Sessions with real servers, of both versions and behind a pooler.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
 mod commit;
 mod copy;
 mod open;
