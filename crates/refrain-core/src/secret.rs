@@ -1,7 +1,33 @@
 //! Locations may carry a password, which is never shown.
 
-/// The text with `user:password@` of every URL in it shown as `user:…@`.
+/// The text with `user:password@` of every URL in it shown as `user:…@`, and `password=…` without what follows.
 pub fn without_password(text: &str) -> String {
+    without_parameter(&without_authority(text))
+}
+
+/// Hides the values of `password=` and of names that end so, as in the query of a URL or in `name=value` texts.
+fn without_parameter(text: &str) -> String {
+    const NAME: &str = "password=";
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let (before, value) = rest.split_at(at + NAME.len());
+        shown.push_str(before);
+        let end = match value.strip_prefix('\'') {
+            // A quote that is escaped, or missing, may not end it.
+            Some(_) => value.len(),
+            None => value.find(|c: char| c == '&' || c.is_whitespace()).unwrap_or(value.len()),
+        };
+        if end > 0 {
+            shown.push('…');
+        }
+        rest = &value[end..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+fn without_authority(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
@@ -55,6 +81,9 @@ mod tests {
             ("reports/{date}.csv", "reports/{date}.csv"),
             ("http://h:80/a@b", "http://h:80/a@b"),
             ("a://u:1@h b://v:2@i", "a://u:…@h b://v:…@i"),
+            ("postgres:///d?password=secret&sslmode=require", "postgres:///d?password=…&sslmode=require"),
+            ("host=h password=secret user=u", "host=h password=… user=u"),
+            ("password='my secret' user=u", "password=…"),
         ] {
             assert_eq!(without_password(text), shown);
         }
