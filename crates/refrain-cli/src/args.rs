@@ -200,7 +200,7 @@ pub(crate) enum Command {
     Sinks(JsonArgs),
     /// The state stores of this build
     Stores(JsonArgs),
-    /// The state store: replace a lost one, announce a restored one
+    /// The state store: replace a lost one, announce a restored one, move to a shared one
     #[command(subcommand)]
     Store(StoreCommand),
     /// The configuration that is in force
@@ -618,6 +618,22 @@ pub(crate) enum StoreCommand {
     Restored,
     /// The state store's id and what it replaces
     Show,
+    /// Take the history of the home's own state along to a database that many hosts share
+    ///
+    /// Copies keys with their tokens, runs, attempts and watermarks in one transaction; refused while an attempt is at
+    /// work, and if the database has a history already. The state is left as it is, but whoever goes on with it is
+    /// refused at every output that was published through the database since
+    Copy {
+        /// `sqlite` for the home's own state, or `sqlite:FILE` [default: sqlite]; and `postgresql://USER@HOST/DATABASE`
+        /// [default: the store of refrain.toml]
+        #[arg(value_name = "FROM TO", num_args = 0..=2)]
+        places: Vec<String>,
+    },
+    /// Print the SQL that a database administrator runs so that a role may use a state store in a PostgreSQL database
+    Sql {
+        /// The role
+        role: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

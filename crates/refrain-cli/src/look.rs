@@ -128,11 +128,15 @@ pub(crate) fn sinks(args: &JsonArgs) -> Result<()> {
 /// `refrain stores`
 pub(crate) fn stores(args: &JsonArgs) -> Result<()> {
     if args.json {
-        output::data(&json(&serde_json::json!([{ "store": "sqlite", "hosts": "one", "server": false }]))?);
+        output::data(&json(&serde_json::json!([
+            { "store": "sqlite", "hosts": "one", "server": false },
+            { "store": "postgresql", "hosts": "many", "server": true },
+        ]))?);
         return Ok(());
     }
     let mut table = table(&["STORE", "HOSTS", "NEEDS A SERVER"]);
     table.add_row(vec!["sqlite", "one", "no"]);
+    table.add_row(vec!["postgresql", "many", "yes"]);
     print(&table);
     Ok(())
 }

@@ -103,8 +103,16 @@ pub(crate) fn gc(context: &Context, args: &GcArgs) -> Result<()> {
 
 /// `refrain store …`
 pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
-    let home = context.find_home()?;
+    let home = match command {
+        StoreCommand::Sql { role } => {
+            output::data(&store::sql_for(role));
+            return Ok(());
+        }
+        _ => context.find_home()?,
+    };
     let identity = match command {
+        StoreCommand::Sql { .. } => return Ok(()),
+        StoreCommand::Copy { places } => return copy(context, &home, places),
         StoreCommand::Init { replaces } => {
             let replaces = replaces
                 .iter()
@@ -124,6 +132,27 @@ pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
     output::data(&format!("store {}", identity.store_id));
     for ancestor in identity.ancestors {
         output::data(&format!("replaces {ancestor}"));
+    }
+    Ok(())
+}
+
+/// `refrain store copy`
+fn copy(context: &Context, home: &Home, places: &[String]) -> Result<()> {
+    let (to, from): (Vec<_>, Vec<_>) = places.iter().map(String::as_str).partition(|place| place.contains("://"));
+    if to.len() > 1 || from.len() > 1 {
+        return Err(Error::invalid("a history is copied from one embedded store to one database")
+            .hint("refrain store copy sqlite postgresql://USER@HOST/DATABASE"));
+    }
+    let store::Moved { copied, setting } = store::copy(home, from.first().copied(), to.first().copied())?;
+    output::data(&format!("store {}", copied.identity.store_id));
+    for ancestor in &copied.identity.ancestors {
+        output::data(&format!("replaces {ancestor}"));
+    }
+    if context.loudness == Loudness::Normal {
+        output::say(&format!("copied {} keys and {} attempts", copied.keys, copied.attempts));
+        if let Some(setting) = setting {
+            output::say(&format!("now write into refrain.toml of every home that shares it: {setting}"));
+        }
     }
     Ok(())
 }

@@ -176,7 +176,7 @@ fn refused(driver: &Driver<'_>, refusal: &Refusal) -> Error {
             ))
             .hint(format!(
                 "if that store is lost, say so: refrain store init --replaces {store}; \
-                 if it is alive, use its home"
+                 if it is alive, use its home, or name it as `store` in refrain.toml"
             ))
         }
         Refusal::AnchorDamaged(slot) => Error::refused(format!(

@@ -28,20 +28,35 @@ impl Heartbeat {
         events: EventSender,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
+        let (ask, asked) = mpsc::channel::<()>();
+        let (answer, answers) = mpsc::channel();
         let interval = ttl / 3;
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        // A store that gives no answer at all must not keep the attempt from fencing itself: so it is asked by a thread
+        // that nobody waits for.
+        let renew = move || {
+            while asked.recv().is_ok() && answer.send(store.renew(&key, &holder, ttl_ms)).is_ok() {}
+        };
+        thread::Builder::new().name("renewal".to_owned()).spawn(renew)?;
         let beat = move || {
             let mut renewed = Stopwatch::start();
+            let mut unanswered = false;
             while matches!(stopped.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
-                match store.renew(&key, &holder, ttl_ms) {
-                    Ok(true) => renewed = Stopwatch::start(),
-                    Ok(false) => return events.send(Event::LeaseLost),
-                    Err(error) => {
-                        tracing::warn!(rule = "5.7", %error, "the lease could not be renewed");
-                        if renewed.elapsed() + interval >= ttl {
-                            return events.send(Event::LeaseLost);
-                        }
-                    }
+                if !unanswered {
+                    // Should that thread be gone, then no answer comes either.
+                    drop(ask.send(()));
+                }
+                let rest = ttl.saturating_sub(renewed.elapsed() + interval);
+                let told = answers.recv_timeout(rest.min(interval));
+                unanswered = told.is_err();
+                match told {
+                    Ok(Ok(true)) => renewed = Stopwatch::start(),
+                    Ok(Ok(false)) => return events.send(Event::LeaseLost),
+                    Ok(Err(error)) => tracing::warn!(rule = "5.7", %error, "the lease could not be renewed"),
+                    Err(_) => tracing::warn!(rule = "5.7", "the store does not answer: the lease is not renewed"),
+                }
+                if renewed.elapsed() + interval >= ttl {
+                    return events.send(Event::LeaseLost);
                 }
             }
         };

@@ -1,20 +1,42 @@
-//! Opens, makes and announces the state store that a home's configuration names.
+//! Opens, makes, copies and announces the state store that a home's configuration names.
 
 use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::holder::life_of;
 use crate::home::Home;
+use crate::process::Liveness;
 use refrain_core::{Clock, Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity};
-use refrain_store::{SqliteOptions, SqliteStore};
+use refrain_store::postgres::{Copied, Link};
+use refrain_store::{PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The embedded store, as configurations and arguments name it.
+const EMBEDDED: &str = "sqlite";
+
+/// Where a home's store is.
+enum Place {
+    /// A file of the home, for this host.
+    Embedded(PathBuf),
+    /// A database, for many hosts.
+    Database(Link),
+}
 
 /// Opens the store; makes it for a home that has no state yet.
 ///
 /// # Errors
 /// `corrupt` when a store is missing although outputs were published through it: a new one must be declared to
-/// replace it (PROTOCOL 8.1).
+/// replace it (PROTOCOL 8.1). `refused` when they were published through one that the configured store does not replace.
 pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateStore>> {
-    embedded_only(home)?;
-    let database = home.database();
+    Ok(match place(home)? {
+        Place::Embedded(database) => Arc::new(open_embedded(home, &database, clock)?),
+        Place::Database(link) => Arc::new(open_database(home, &link, clock)?),
+    })
+}
+
+fn open_embedded(home: &Home, database: &Path, clock: &Arc<dyn Clock>) -> Result<SqliteStore> {
     if !database.exists() {
         // Asked again, because another first run may have made it and claimed through it by now.
         let lost = lost_stores(home)?;
@@ -26,20 +48,40 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
         }
         make_state(home)?;
     }
-    let open = || SqliteStore::open(&database, options(clock)?);
-    let opened = match open() {
+    forget_belonging(home)?;
+    let open = || SqliteStore::open(database, options(clock)?);
+    match open() {
         // Another first run of this home is making it at this moment, or died while it did: whoever is first completes
         // it, and the others find it complete. What is no state, or was one, is refused again.
         Err(error) if error.kind == ErrorKind::Invalid => {
             if lost_stores(home)?.is_empty() {
-                SqliteStore::create(&database, BTreeSet::new(), options(clock)?).or_else(|_| open())
+                SqliteStore::create(database, BTreeSet::new(), options(clock)?).or_else(|_| open())
             } else {
                 open()
             }
         }
         opened => opened,
+    }
+}
+
+fn open_database(home: &Home, link: &Link, clock: &Arc<dyn Clock>) -> Result<PostgresStore> {
+    let find = || PostgresStore::find(link, session_options(clock));
+    if let Some(store) = find()? {
+        belong(home, link, &store.identity()?)?;
+        return Ok(store);
+    }
+    let lost = lost_stores(home)?;
+    if !lost.is_empty() {
+        return Err(moved(home, link, &lost));
+    }
+    // Another first run, perhaps of another host, may be making it at this moment.
+    let made = PostgresStore::create(link, BTreeSet::new(), session_options(clock));
+    let store = match made {
+        Err(error) => find()?.ok_or(error)?,
+        Ok(store) => store,
     };
-    Ok(Arc::new(opened?))
+    belong(home, link, &store.identity()?)?;
+    Ok(store)
 }
 
 /// Makes a new store that replaces lost ones (PROTOCOL 8.1). One that replaces them already stays as it is: repeating the
@@ -48,22 +90,23 @@ pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateS
 /// # Errors
 /// `invalid` when there is a store already, or when outputs were published through one that is not replaced.
 pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
-    embedded_only(home)?;
-    let database = home.database();
+    let place = place(home)?;
     // A state that is whole is not lost, whatever was published through it.
-    if database.exists()
-        && let Ok(made) = identity(home)
-    {
+    if let Some(made) = standing(&place)? {
         if !replaces.is_empty() && replaces.is_subset(&made.ancestors) {
             return Ok(made);
         }
-        return Err(Error::invalid(format!(
-            "there is a state at `{}` already, and it can be read",
-            database.display()
-        ))
-        .hint(
-            "go on with it; if it is an older copy, say `refrain store restored`; to give it up, move it away first",
-        ));
+        let (at, otherwise) = match &place {
+            Place::Embedded(database) => (format!("`{}`", database.display()), "move it away first"),
+            Place::Database(link) => (
+                link.to_string(),
+                "have it dropped first: DROP TABLE refrain.store, refrain.key, \
+                                                         refrain.attempt, refrain.watermark",
+            ),
+        };
+        return Err(Error::invalid(format!("there is a state at {at} already, and it can be read")).hint(format!(
+            "go on with it; if it is an older copy, say `refrain store restored`; to give it up, {otherwise}"
+        )));
     }
     let lost = lost_stores(home)?;
     if let Some(one) = lost.difference(&replaces).next() {
@@ -73,19 +116,166 @@ pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
         .hint(give_up(&lost)));
     }
     make_state(home)?;
-    SqliteStore::create(&database, replaces, options(&clock())?)?.identity()
+    match &place {
+        Place::Embedded(database) => SqliteStore::create(database, replaces, options(&clock())?)?.identity(),
+        Place::Database(link) => PostgresStore::create(link, replaces, session_options(&clock()))?.identity(),
+    }
 }
 
 /// Says that the store was put back from a backup: it gets a new id, and its leases are void (PROTOCOL 8.1).
 pub fn restored(home: &Home) -> Result<StoreIdentity> {
-    embedded_only(home)?;
-    SqliteStore::mark_restored(&home.database(), options(&clock())?)
+    match place(home)? {
+        Place::Embedded(database) => SqliteStore::mark_restored(&database, options(&clock())?),
+        Place::Database(link) => found(&link)?.mark_restored(),
+    }
 }
 
 /// The store's identity.
 pub fn identity(home: &Home) -> Result<StoreIdentity> {
-    embedded_only(home)?;
-    SqliteStore::identity_of(&home.database(), options(&clock())?)
+    match place(home)? {
+        Place::Embedded(database) => SqliteStore::identity_of(&database, options(&clock())?),
+        Place::Database(link) => found(&link)?.identity(),
+    }
+}
+
+/// The history that [`copy`] took along.
+#[derive(Debug)]
+pub struct Moved {
+    /// What was copied.
+    pub copied: Copied,
+    /// The line for refrain.toml, unless it stands there; the password is left out.
+    pub setting: Option<String>,
+}
+
+/// Copies what an embedded store knows to a database, whose store replaces it. `from` is the file, else the home's own;
+/// `to` is the database, else the one that refrain.toml names.
+///
+/// # Errors
+/// `held` when an attempt is at work; `invalid` when the database holds a history already, or none is named.
+///
+/// # Crash safety
+/// One transaction of the database; the embedded store is left as it is.
+pub fn copy(home: &Home, from: Option<&str>, to: Option<&str>) -> Result<Moved> {
+    let from = match from.map(|from| from.strip_prefix(EMBEDDED).unwrap_or(from)) {
+        None | Some("") => home.database(),
+        Some(path) => PathBuf::from(path.strip_prefix(':').unwrap_or(path)),
+    };
+    let configured = home.config.store.as_deref();
+    let to = to.or(configured.filter(|store| PostgresStore::is_one(store))).ok_or_else(|| {
+        Error::invalid("a history is copied to a database, and none is named")
+            .hint("refrain store copy sqlite postgresql://USER@HOST/DATABASE")
+    })?;
+    let link = database(to)?;
+    let source = SqliteStore::open(&from, options(&clock())?)?;
+    let is_dead = |lease: &refrain_core::Lease| life_of(lease) == Liveness::Dead;
+    let copied = PostgresStore::take_over(&link, &source, &is_dead, session_options(&clock()))?;
+    let setting = (configured != Some(to)).then(|| format!("store = \"{link}\""));
+    Ok(Moved { copied, setting })
+}
+
+/// The configured store for people: without user or password.
+pub fn shown(config: &Config) -> String {
+    match config.store.as_deref() {
+        None => EMBEDDED.to_owned(),
+        Some(store) if PostgresStore::is_one(store) => match Link::parse(store) {
+            Ok(link) => link.to_string(),
+            Err(_) => scheme(store).to_owned(),
+        },
+        Some(store) => scheme(store).to_owned(),
+    }
+}
+
+/// The SQL that lets `role` use a store in a database where it may make none.
+pub fn sql_for(role: &str) -> String {
+    PostgresStore::sql_for(role)
+}
+
+fn place(home: &Home) -> Result<Place> {
+    match home.config.store.as_deref() {
+        None | Some(EMBEDDED) => Ok(Place::Embedded(home.database())),
+        Some(store) => database(store).map(Place::Database),
+    }
+}
+
+fn database(store: &str) -> Result<Link> {
+    if PostgresStore::is_one(store) {
+        return Link::parse(store);
+    }
+    Err(Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{}:`", scheme(store)))
+        .hint("set `store = \"sqlite\"` in refrain.toml; `refrain stores` lists the stores of this build"))
+}
+
+fn scheme(store: &str) -> &str {
+    store.split(':').next().unwrap_or_default()
+}
+
+/// The store that stands at this place, if there is one that can be read.
+fn standing(place: &Place) -> Result<Option<StoreIdentity>> {
+    match place {
+        Place::Embedded(database) if database.exists() => {
+            Ok(SqliteStore::identity_of(database, options(&clock())?).ok())
+        }
+        Place::Embedded(_) => Ok(None),
+        Place::Database(link) => {
+            PostgresStore::find(link, session_options(&clock()))?.map(|store| store.identity()).transpose()
+        }
+    }
+}
+
+fn found(link: &Link) -> Result<PostgresStore> {
+    PostgresStore::find(link, session_options(&clock()))?
+        .ok_or_else(|| Error::invalid(format!("there is no state store in {link}")).hint("make one: refrain init"))
+}
+
+/// Sees to it that the outputs of this home were published through this store, or through one that it replaces. Seen once,
+/// it is noted in the state directory, so that the next run need not read every head.
+fn belong(home: &Home, link: &Link, identity: &StoreIdentity) -> Result<()> {
+    let note = belonging(home);
+    let id = identity.store_id.to_string();
+    // A note that cannot be read is made anew.
+    if fs::read_to_string(&note).is_ok_and(|noted| noted.trim_end() == id) {
+        return Ok(());
+    }
+    let mut foreign = lost_stores(home)?;
+    foreign.retain(|store| *store != identity.store_id && !identity.ancestors.contains(store));
+    if !foreign.is_empty() {
+        return Err(moved(home, link, &foreign));
+    }
+    make_state(home)?;
+    fs::write(&note, id + "\n").map_err(|error| Error::io(format!("cannot write `{}`", note.display()), error))
+}
+
+/// The note is not true any more once another store goes on.
+fn forget_belonging(home: &Home) -> Result<()> {
+    let note = belonging(home);
+    match fs::remove_file(&note) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format!("cannot remove `{}`", note.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn belonging(home: &Home) -> PathBuf {
+    home.state().join("store")
+}
+
+/// The home went over to a database that knows nothing of its outputs.
+fn moved(home: &Home, link: &Link, stores: &BTreeSet<StoreId>) -> Error {
+    let named: Vec<_> = stores.iter().map(StoreId::to_string).collect();
+    let error = Error::refused(format!(
+        "outputs of this home were published through the state store {}, which the one in {link} does not replace",
+        named.join(" and ")
+    ));
+    let database = home.database();
+    if database.exists() {
+        error.hint("take its history along: refrain store copy; or go on with it: `store = \"sqlite\"` in refrain.toml")
+    } else {
+        error.hint(format!(
+            "name the store they were published through in refrain.toml; or give it up: {}",
+            give_up(stores)
+        ))
+    }
 }
 
 /// The state directory with its volume, so that a run need not make and sync them.
@@ -102,15 +292,9 @@ fn options(clock: &Arc<dyn Clock>) -> Result<SqliteOptions> {
     SqliteOptions::new(Arc::clone(clock))
 }
 
-fn embedded_only(home: &Home) -> Result<()> {
-    match home.config.store.as_deref() {
-        None | Some("sqlite") => Ok(()),
-        Some(other) => {
-            let scheme = other.split(':').next().unwrap_or_default();
-            Err(Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{scheme}:`"))
-                .hint("set `store = \"sqlite\"` in refrain.toml; `refrain stores` lists the stores of this build"))
-        }
-    }
+fn session_options(clock: &Arc<dyn Clock>) -> PostgresOptions {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    PostgresOptions { clock: Arc::clone(clock), name: format!("refrain store, pid {} on {host}", std::process::id()) }
 }
 
 /// The stores that heads in the home's own volume are claimed through.

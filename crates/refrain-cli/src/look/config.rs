@@ -9,7 +9,7 @@ use refrain::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange,
 use refrain::{Result, Task};
 use std::path::Path;
 
-/// Shows the configuration. A location is shown without its password, and of the store only the kind.
+/// Shows the configuration. A location is shown without its password.
 pub(crate) fn config(context: &Context) -> Result<()> {
     let home = context.find_home()?;
     let origin = match (&context.home_flag, &context.home) {
@@ -18,10 +18,8 @@ pub(crate) fn config(context: &Context) -> Result<()> {
         (None, None) => "found from the current directory",
     };
     line("home", &quoted(&home.directory.display().to_string()), origin);
-    match &home.config.store {
-        Some(store) => line("store", &quoted(store.split(':').next().unwrap_or_default()), FILE_NAME),
-        None => line("store", "\"sqlite\"", "default"),
-    }
+    let origin = if home.config.store.is_some() { FILE_NAME } else { "default" };
+    line("store", &quoted(&refrain::store::shown(&home.config)), origin);
     for staging in &home.config.staging {
         line("staging", &quoted(&staging.display().to_string()), FILE_NAME);
     }

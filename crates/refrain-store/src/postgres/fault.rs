@@ -28,6 +28,8 @@ pub(super) enum Fault {
 const UNDEFINED: [&str; 2] = ["42P01", "3F000"];
 /// SQLSTATE of a role that may not.
 pub(super) const FORBIDDEN: &str = "42501";
+/// SQLSTATE of a transaction that the server ended because this process stood still in it.
+const FROZEN: &str = "25P03";
 /// SQLSTATE of a text that is too long for an index.
 const TOO_LONG: &str = "54000";
 
@@ -36,7 +38,7 @@ impl Fault {
     /// without our knowing.
     pub(super) fn is_passing(&self) -> bool {
         match self {
-            Self::Session(fault) => fault.is_passing(),
+            Self::Session(fault) => fault.is_passing() || fault.code() == Some(FROZEN),
             Self::Unknown(_) => true,
             Self::Text(_) | Self::Absent | Self::Unnamed | Self::Forbidden { .. } | Self::Core(_) => false,
         }

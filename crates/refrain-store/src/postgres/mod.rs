@@ -34,7 +34,7 @@ use refrain_core::{
     KeySummary, LeaseRequest, OpenRun, Result, RunProposal, RunRecord, Shown, StateStore, StoreIdentity, StoreTime,
     TaskName, Token, Want, Watermark,
 };
-use refrain_postgres::Link;
+pub use refrain_postgres::Link;
 use sessions::Sessions;
 use std::fmt;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ const MOST: usize = 4;
 const IDLE: usize = 1;
 
 /// How long to try before the server was ever reached: it may be starting.
-const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_PATIENCE: Duration = Duration::from_secs(3);
 /// How long to try at least once it was reached: it may be restarting, or be replaced by its standby.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The first pause between two tries, and the longest.

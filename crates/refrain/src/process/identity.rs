@@ -14,9 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use super::procfs;
 
-/// The kernel's fixed number of the pid namespace that a machine starts with (`PROC_PID_INIT_INO`); those of containers differ.
-const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
-
 /// Names one process on one machine during one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
@@ -58,14 +55,15 @@ impl ProcessIdentity {
     /// When `/proc` is not mounted or not readable.
     pub fn of_self() -> io::Result<Self> {
         let here = Here::look()?;
-        let host = match &here.machine_id {
-            Some(id) => format!("{MACHINE}{id}"),
-            None => format!("hostname:{}", here.hostname),
+        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = match machine_id() {
+            Some(id) => format!("machine-id:{id}"),
+            None => format!("hostname:{hostname}"),
         };
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         Ok(Self {
             host,
-            hostname: here.hostname,
+            hostname,
             boot_id: here.boot_id,
             pid_namespace: here.pid_namespace,
             pid,
@@ -83,12 +81,7 @@ impl fmt::Display for ProcessIdentity {
     }
 }
 
-const MACHINE: &str = "machine-id:";
-
 /// Says whether the named process still runs. In doubt the answer is [`Liveness::Unknowable`], never a guess.
-///
-/// After a restart the verdict "dead" needs the same machine id AND the same host name, and a process outside containers: a
-/// machine id is baked into some images, and a container's host name can be given to two machines.
 pub fn liveness(identity: &ProcessIdentity) -> Liveness {
     Here::look().map_or(Liveness::Unknowable, |here| here.judge(identity))
 }
@@ -98,8 +91,6 @@ pub fn liveness(identity: &ProcessIdentity) -> Liveness {
 struct Here {
     boot_id: String,
     pid_namespace: u64,
-    hostname: String,
-    machine_id: Option<String>,
 }
 
 impl Here {
@@ -107,25 +98,18 @@ impl Here {
         Ok(Self {
             boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
             pid_namespace: fs::metadata("/proc/self/ns/pid")?.ino(),
-            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            machine_id: machine_id(),
         })
     }
 
+    /// A store may be shared by many hosts, and each has a boot id of its own: a holder of another boot is one of another
+    /// host, as far as anybody can prove. Neither machine ids nor host names are proof; both come with cloned images. For
+    /// the embedded store nothing is lost: its clock begins anew with every boot, and a lease of the boot before has ended.
     fn judge(&self, identity: &ProcessIdentity) -> Liveness {
-        if identity.pid_namespace != self.pid_namespace || identity.boot_id.is_empty() {
+        let is_here = identity.pid_namespace == self.pid_namespace && identity.boot_id == self.boot_id;
+        if !is_here || self.boot_id.is_empty() {
             return Liveness::Unknowable;
         }
-        if identity.boot_id == self.boot_id {
-            return liveness_in_this_boot(identity.pid, identity.start_ticks);
-        }
-        let machine = identity.host.strip_prefix(MACHINE);
-        let same_machine = machine.is_some() && machine == self.machine_id.as_deref();
-        if same_machine && identity.hostname == self.hostname && self.pid_namespace == FIRST_PID_NAMESPACE {
-            Liveness::Dead
-        } else {
-            Liveness::Unknowable
-        }
+        liveness_in_this_boot(identity.pid, identity.start_ticks)
     }
 }
 
