@@ -30,9 +30,15 @@ const CONFINED: &[Confined] = &[
         allowed: CLOCK,
     },
     Confined {
-        what: "elapsed time belongs into the clock module, or beside the processes and kernel locks that are waited for",
+        what: "elapsed time belongs into the clock module, or beside the processes, kernel locks and servers that are waited for",
         marks: &["Instant::now"],
-        allowed: &[CLOCK[0], CLOCK[1], "crates/refrain/src/process", "crates/refrain-sink/src/local/lock.rs"],
+        allowed: &[
+            CLOCK[0],
+            CLOCK[1],
+            "crates/refrain/src/process",
+            "crates/refrain-sink/src/local/lock.rs",
+            "crates/refrain-postgres/src/connect.rs",
+        ],
     },
     Confined {
         what: "child processes belong into the process module",

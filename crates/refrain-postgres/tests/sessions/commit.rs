@@ -107,7 +107,7 @@ fn pgx_01_a_commit_whose_answer_is_lost_is_unknown() {
                 let mut session = open(&proxy.url(&database));
                 let answer = insert_and_commit(&mut session, "(1, 1)", QUESTION).unwrap();
                 assert!(matches!(answer, Committed::Unknown(_)), "{answer:?}");
-                assert_eq!(proxy.cuts(), 1);
+                refrain_testkit::freeze::wait_for("the cut to be counted", || proxy.cuts() == 1);
                 assert_eq!(database.psql(QUESTION), rows);
                 assert!(session.write(&Limits::default()).unwrap_err().is_passing());
             }
