@@ -44,7 +44,7 @@ impl Heartbeat {
             while matches!(stopped.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
                 if !unanswered {
                     // Should that thread be gone, then no answer comes either.
-                    drop(ask.send(()));
+                    let _gone = ask.send(());
                 }
                 let rest = ttl.saturating_sub(renewed.elapsed() + interval);
                 let told = answers.recv_timeout(rest.min(interval));

@@ -85,7 +85,10 @@ fn the_password_is_not_shown() {
         "{shown}"
     );
     let stores = home.run(["stores"]).stdout;
-    assert!(stores.lines().any(|line| line.starts_with("postgresql") && line.contains("many")), "{stores}");
+    assert!(
+        stores.lines().any(|line| line.trim_start().starts_with("postgresql") && line.contains("many")),
+        "{stores}"
+    );
     shared.sql("UPDATE refrain.store SET format = 99");
     let told = home.run(["status"]).expect_code(125);
     assert!(!told.stderr.contains("hush"), "{told}");
