@@ -37,7 +37,7 @@ impl SinkFactory for Tables {
     fn make(&self) -> Box<dyn SinkUnderTest> {
         let database = Server::shared(self.version).database();
         database.psql(
-            "CREATE TABLE delays (dt date NOT NULL, part int NOT NULL, content text) PARTITION BY LIST (dt);
+            "CREATE TABLE delays (dt date NOT NULL, part int NOT NULL, content text, PRIMARY KEY (dt, part)) PARTITION BY LIST (dt);
              CREATE TABLE delays_default PARTITION OF delays DEFAULT",
         );
         let pooler = self.pooled.then(|| PgBouncer::start(&database));
@@ -95,6 +95,7 @@ impl Home {
             key: vec!["dt".to_owned(), "part".to_owned()],
             exclude: vec![],
             set: vec![],
+            set_again: false,
             order_by: vec![],
             delete_missing: true,
             run_column: None,
@@ -206,4 +207,12 @@ refrain_check::sink_suite!(
 refrain_check::sink_suite!(
     table_by_statements_through_a_pooler,
     Tables { version: Version::V15, mode: Mode::Table, file: false, pooled: true }
+);
+refrain_check::sink_suite!(
+    merge_by_statements_on_15,
+    Tables { version: Version::V15, mode: Mode::Merge, file: false, pooled: false }
+);
+refrain_check::sink_suite!(
+    merge_by_file_on_18_through_a_pooler,
+    Tables { version: Version::V18, mode: Mode::Merge, file: true, pooled: true }
 );

@@ -13,12 +13,15 @@ pub(super) struct Standing {
 }
 
 /// What the rows of the last commit are recognised by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Applied {
     /// How many rows the scope had afterwards; nothing where no scope bounds them.
     pub(super) rows: Option<u64>,
-    /// The transaction that wrote them all; nothing where rows of others stay.
+    /// The transaction that wrote them all, or wrote last; nothing where rows of others stay.
     pub(super) transaction: Option<String>,
+    /// Whether rows of earlier transactions are among them.
+    #[serde(default)]
+    pub(super) earlier: bool,
     /// The cluster in which the transaction's number means something: not the one of a restored dump.
     pub(super) cluster: Option<String>,
     /// The partition that was attached.

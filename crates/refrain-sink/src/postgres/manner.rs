@@ -27,6 +27,9 @@ pub struct Manner {
     /// What a merge sets columns to, by column, as SQL over `old` (the table's row) and `new` (the staged one).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<(String, String)>,
+    /// Whether another generation may apply again what `set` computes from the table's row.
+    #[serde(default)]
+    pub set_again: bool,
     /// Of staged rows with one key the one that comes last in this order wins: columns, each with a trailing ` desc` or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order_by: Vec<String>,

@@ -2,7 +2,7 @@
 
 use super::catalog::Target;
 use super::manner::Source;
-use super::modes::number;
+use super::modes::{self, number};
 use super::site::Site;
 use super::stage::{self, SealedTable, Stage};
 use super::{load, statements};
@@ -59,14 +59,20 @@ pub(super) fn seal(site: &Site, staging: &Staging<Open>, guards: &Guards) -> Res
 
 fn fill(transaction: &mut Transaction<'_>, stage: &Stage, target: &Target, place: &Path) -> Result<Found, Fault> {
     match &stage.manner.source {
-        Source::File { format, null, .. } => load::load(transaction, stage, target, place, format, null.as_deref()),
+        Source::File { format, null, .. } => {
+            let mut found = load::load(transaction, stage, target, place, format, null.as_deref())?;
+            found.rows -= modes::settle(transaction, stage, target)?;
+            Ok(found)
+        }
         Source::Sql { file, text } => {
             statements::run(transaction, stage, file, text)?;
+            modes::settle(transaction, stage, target)?;
             count(transaction, stage, target)
         }
         Source::Direct => {
             // Waits for those who are writing, and keeps all others away until the table has its other name.
             transaction.simple(&format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", stage.table))?;
+            modes::settle(transaction, stage, target)?;
             count(transaction, stage, target)
         }
     }

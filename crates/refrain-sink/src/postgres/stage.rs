@@ -57,6 +57,10 @@ pub(super) fn create(
         Mode::Replace | Mode::Merge | Mode::Append | Mode::Table => plain(transaction, &target, manner, &stage)?,
     }
     restrict(transaction, &target, manner, &stage, id.holder)?;
+    let manner = match manner.mode {
+        Mode::Merge => &modes::merge::settled(transaction, &target, manner)?,
+        Mode::Replace | Mode::SwapPartition | Mode::Append | Mode::Table => manner,
+    };
     let owner = write(&Owner { slot: slot.clone(), id: id.clone() })?;
     let sql = format!(
         "INSERT INTO refrain.staging (name, relation, slot, owner, manner) \

@@ -7,9 +7,9 @@ use super::modes::number;
 use refrain_core::Condition;
 use refrain_postgres::{Fault, Transaction, quote_literal};
 
-/// Compares the scope's rows with what the last commit left: so many, and all written by its transaction. A row that was
-/// changed by hand has another one; so has every row after the table was rewritten or restored, and then their number is
-/// all there is to compare.
+/// Compares the scope's rows with what the last commit left: so many, and all written by its transaction, or none later
+/// where a merge left rows as they were. A row that was changed by hand has another one; so has every row after the table
+/// was rewritten or restored, and then their number is all there is to compare.
 pub(super) fn condition(transaction: &mut Transaction<'_>, slot: &str, published: bool) -> Result<Condition, Fault> {
     let Some((table, scope)) = scope_of(slot) else {
         return Ok(if published { Condition::Intact } else { Condition::Absent });
@@ -26,12 +26,18 @@ pub(super) fn condition(transaction: &mut Transaction<'_>, slot: &str, published
         });
     }
     let applied = heads::read(transaction, slot)?.and_then(|standing| standing.applied);
-    let Some(Applied { rows: Some(rows), transaction: written, cluster: there, .. }) = applied else {
+    let Some(Applied { rows: Some(rows), transaction: written, earlier, cluster: there, .. }) = applied else {
         return Ok(Condition::Intact);
     };
     let here = cluster(transaction)?;
     let changed = match written {
         // A row shows the low half of the number of the transaction that wrote it.
+        Some(written) if here.is_some() && here == there && earlier => {
+            // So many transactions later than that one, counted as far as there have been any.
+            let later = format!("(xmin::text::numeric - {written} % 4294967296 + 4294967296) % 4294967296");
+            let latest = format!("pg_snapshot_xmax(pg_current_snapshot())::text::numeric - {written}");
+            format!("count(*) FILTER (WHERE {later} BETWEEN 1 AND {latest})")
+        }
         Some(written) if here.is_some() && here == there => {
             format!("count(*) FILTER (WHERE xmin::text::bigint <> {written}::numeric % 4294967296)")
         }

@@ -52,7 +52,7 @@ pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Resul
 
 fn appended(work: &Work<'_>, inserted: u64) -> Result<Applied, Fault> {
     if inserted == work.sealed.rows {
-        return Ok(Applied { rows: None, transaction: None, cluster: None, partition: None });
+        return Ok(Applied::default());
     }
     Err(Error::guard(format!(
         "{} rows were staged and {inserted} appended to {}",

@@ -60,13 +60,21 @@ pub(super) fn preflight(
     match manner.mode {
         Mode::Replace | Mode::Table => replace::preflight(transaction, target, manner)?,
         Mode::SwapPartition => swap::preflight(transaction, target, manner)?,
-        Mode::Merge => merge::preflight(transaction, target, manner)?,
+        Mode::Merge => merge::preflight(transaction, target, manner, published)?,
         Mode::Append => append::preflight(target, manner, published)?,
     }
     if !published && adopt == Adopt::Never {
         refuse_foreign(transaction, target, manner)?;
     }
     Ok(())
+}
+
+/// Prepares rows for the seal, once all are staged. Returns how many of them were removed.
+pub(super) fn settle(transaction: &mut Transaction<'_>, stage: &Stage, target: &Target) -> Result<u64, Fault> {
+    match stage.manner.mode {
+        Mode::Merge => merge::settle(transaction, stage, target),
+        Mode::Replace | Mode::Table | Mode::SwapPartition | Mode::Append => Ok(0),
+    }
 }
 
 /// Publishes. Returns what the rows are recognised by afterwards.
@@ -115,6 +123,6 @@ pub(super) fn written(transaction: &mut Transaction<'_>, rows: u64) -> Result<Ap
         rows: Some(rows),
         transaction: number.into_iter().next().and_then(|row| row.into_iter().next().flatten()),
         cluster: cluster(transaction)?,
-        partition: None,
+        ..Applied::default()
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn preflight(transaction: &mut Transaction<'_>, target: &Target, mann
 }
 
 /// Deleting a row must have no effect on another table.
-fn refuse_cascades(transaction: &mut Transaction<'_>, target: &Target) -> Result<(), Fault> {
+pub(super) fn refuse_cascades(transaction: &mut Transaction<'_>, target: &Target) -> Result<(), Fault> {
     let sql = "SELECT conrelid::regclass::text, conname::text FROM pg_constraint \
                WHERE contype = 'f' AND confrelid = $1::text::oid AND confdeltype IN ('c', 'n', 'd') LIMIT 1";
     let rows = transaction.query(sql, &[Some(&target.oid)])?;
@@ -96,7 +96,7 @@ fn is_referred_to(transaction: &mut Transaction<'_>, target: &Target) -> Result<
 }
 
 /// A part must not replace the whole.
-fn refuse_losses(transaction: &mut Transaction<'_>, work: &Work<'_>, condition: &str) -> Result<(), Fault> {
+pub(super) fn refuse_losses(transaction: &mut Transaction<'_>, work: &Work<'_>, condition: &str) -> Result<(), Fault> {
     let (target, stage, manner) = (&work.target.relation, &work.stage.table, work.manner());
     for column in &manner.covers {
         let name = quote_identifier(column);
@@ -115,7 +115,7 @@ fn refuse_losses(transaction: &mut Transaction<'_>, work: &Work<'_>, condition: 
             .into());
         }
     }
-    if manner.mode == Mode::Table && !manner.allow_shrink && manner.covers.is_empty() {
+    if manner.scope.is_empty() && !manner.allow_shrink && manner.covers.is_empty() {
         let rows = count(transaction, work.target, condition)?;
         if work.sealed.rows > 0 && work.sealed.rows < rows / SHRINK {
             return Err(Error::guard(format!("{} rows would replace all {rows} rows of {target}", work.sealed.rows))
