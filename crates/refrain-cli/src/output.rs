@@ -115,7 +115,9 @@ fn success(report: &Report) -> String {
         .outputs
         .iter()
         .map(|output| {
-            if output.sink == "directory" {
+            if let Some(rows) = output.rows {
+                format!("{} ({})", output.location, counted(rows, "row"))
+            } else if output.sink == "directory" {
                 format!("{} ({}, {})", output.location, files(output.files), size(output.bytes))
             } else {
                 format!("{} ({})", output.location, size(output.bytes))
@@ -133,7 +135,11 @@ fn success(report: &Report) -> String {
 
 /// A number of files for people.
 pub(crate) fn files(count: u64) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+    counted(count, "file")
+}
+
+fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A size for people, in units of 1024 bytes, rounded to the nearest tenth.

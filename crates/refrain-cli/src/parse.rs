@@ -3,7 +3,7 @@
 
 use crate::args::{Cli, Command, Everywhere, RunArgs};
 use crate::output;
-use clap::{Args, FromArgMatches, Parser};
+use clap::{Args, Command as Definition, FromArgMatches, Parser};
 use refrain::report::exit_code;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -38,8 +38,8 @@ fn run_alone(words: &[OsString]) -> Option<Cli> {
     if words.get(1)? != "run" {
         return None;
     }
-    let run = RunArgs::augment_args(clap::Command::new("run"));
-    let definition = Everywhere::augment_args(clap::Command::new("refrain")).subcommand(run);
+    let run = RunArgs::augment_args(Definition::new("run"));
+    let definition = Everywhere::augment_args(Definition::new("refrain")).subcommand(run);
     let found = definition.try_get_matches_from(words).ok()?;
     let run = RunArgs::from_arg_matches(found.subcommand_matches("run")?).ok()?;
     Some(Cli { everywhere: Everywhere::from_arg_matches(&found).ok()?, command: Command::Run(Box::new(run)) })

@@ -189,7 +189,13 @@ fn output_name(spec: &str, index: usize) -> String {
 
 fn add_output(task: &mut Task, spec: &str, name: &str, stdout: bool) -> Result<()> {
     let location = named(spec).map_or(spec, |(_, location)| location);
-    let mut output = OutputSpec::new(name, location)?;
+    let mut output = if location.starts_with("postgresql://") || location.starts_with("postgres://") {
+        let table =
+            refrain::config::table_from_url(location).map_err(|error| error.within(format!("output `{name}`")))?;
+        OutputSpec::table(name, table, &task.partitions)?
+    } else {
+        OutputSpec::new(name, location)?
+    };
     output.stdout = stdout;
     if stdout && location.ends_with('/') {
         return Err(Error::invalid(format!("`--stdout {spec}` names a directory; the standard output is one file")));
@@ -197,7 +203,8 @@ fn add_output(task: &mut Task, spec: &str, name: &str, stdout: bool) -> Result<(
     match task.outputs.iter_mut().find(|known| known.name == name) {
         // What the configuration asks of the output is asked wherever it is published.
         Some(known) => {
-            *known = OutputSpec { location: output.location, stdout: known.stdout || stdout, ..known.clone() }
+            let OutputSpec { location, table, .. } = output;
+            *known = OutputSpec { location, table, stdout: known.stdout || stdout, ..known.clone() }
         }
         None => task.outputs.push(output),
     }

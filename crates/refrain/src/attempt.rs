@@ -150,8 +150,13 @@ impl<'b> Work<'b> {
             let condition = sink.condition(&output.slot, self.driver.machine.heads().get(&output.slot))?;
             if let (Condition::Foreign(what), Adopt::Never) = (&condition, adopt) {
                 let at = boundary.locate(&output.slot);
-                return Err(Error::refused(format!("{at} exists and was not published by refrain: {what}"))
-                    .hint("move it away, or publish over it with `--adopt` (it is kept as version 0)"));
+                return Err(Error::refused(format!("{at} exists and was not published by refrain: {what}")).hint(
+                    if sink.capabilities().rollback {
+                        "move it away, or publish over it with `--adopt` (it is kept as version 0)"
+                    } else {
+                        "look at it; to let the publication replace it, add `--adopt`"
+                    },
+                ));
             }
         }
         let versions = self.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));

@@ -15,6 +15,7 @@ use refrain_core::{Error, Result, TaskName, nearest};
 use section::{Section, describe};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
+pub use table::table_from_url;
 use toml::Table;
 
 /// The name of the file.

@@ -262,7 +262,8 @@ pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication)
             Condition::Missing | Condition::Absent => (format!("is gone: {}", boundary.locate(slot)), false),
             Condition::Foreign(what) => (format!("is not what stands there: {what}"), true),
         };
-        let kept = if kept { "; what stands there now is kept as a version" } else { "" };
+        let kept =
+            if kept && sink.capabilities().rollback { "; what stands there now is kept as a version" } else { "" };
         let message = format!("the ledger is ahead of the sink: what `{}` published {what}", plan.key);
         return Ok(Some(
             Error::refused(message).hint(format!("to publish it again, repeat the `refrain run` with --rerun{kept}")),

@@ -2,9 +2,9 @@
 
 use crate::task::Task;
 use refrain_core::{Error, ErrorKind, Partition, PartitionScheme, Result, Template};
-use refrain_postgres::{Link, Relation, quote_identifier};
+use refrain_postgres::{Link, Relation, quote_identifier, quote_literal};
 use refrain_sink::postgres::{Comparison, Manner, Mode, ScopeCondition, Source};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// A declared table.
 #[derive(Clone, Debug)]
@@ -112,6 +112,14 @@ impl TableSpec {
         text.parse()
     }
 
+    /// The base name of the file that the task writes, if that is how the rows come.
+    pub fn file(&self) -> Option<&str> {
+        match &self.source {
+            SourceSpec::File { name, .. } => Some(name),
+            SourceSpec::Sql { .. } | SourceSpec::Direct => None,
+        }
+    }
+
     fn has_slot_for_each_key(&self) -> bool {
         match self.mode {
             Mode::Append => true,
@@ -167,6 +175,18 @@ impl TableSpec {
                 Source::Sql { file: file.clone(), text }
             }
         })
+    }
+}
+
+impl fmt::Display for ScopeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let column = quote_identifier(&self.column);
+        write!(f, "{column} {} ", self.comparison.operator())?;
+        match &self.value {
+            ScopeValue::Text(template) => f.write_str(&quote_literal(template.as_str())),
+            ScopeValue::Start => f.write_str("{date_start}"),
+            ScopeValue::End => f.write_str("{date_end}"),
+        }
     }
 }
 

@@ -111,6 +111,14 @@ impl Check {
             return Err(Error::invalid(format!("the task `{}` has no command to check", request.task.name))
                 .hint(format!("add `command = \"…\"` to [task.{}]", request.task.name)));
         }
+        let elsewhere = |spec: &&refrain::task::OutputSpec| spec.table.as_ref().is_some_and(|table| table.file().is_none());
+        if let Some(output) = request.task.outputs.iter().find(elsewhere) {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the output `{}` of `{}` is written in its database, which has no scratch copy", output.name, request.task.name),
+            )
+            .hint("a table whose rows come from a file can be checked: from = \"rows.csv\""));
+        }
         let parent = request.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let scratch = tempfile::Builder::new()
             .prefix("refrain-check-")
@@ -264,7 +272,8 @@ fn try_all(trials: &mut Trials<'_>, wishes: Wishes) -> Result<Option<Box<Failure
 }
 
 fn directories(request: &Request) -> Result<Directories> {
-    let outputs = request.task.outputs.iter();
+    // A table is no place on the disk.
+    let outputs = request.task.outputs.iter().filter(|spec| spec.table.is_none());
     let outputs =
         outputs.map(|spec| Ok(request.task.base.join(spec.location.render(&request.partition, &request.task.params)?)));
     let others = ["HOME", "TMPDIR"].iter().filter_map(|name| std::env::var_os(name).map(PathBuf::from));

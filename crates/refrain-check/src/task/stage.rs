@@ -80,7 +80,12 @@ impl Stage {
 fn redirect(task: &mut Table, home: &Path, change: &Change<'_>) -> Result<Vec<StagedOutput>> {
     let mut outputs = Vec::new();
     for spec in &change.task.outputs {
-        let location = spec.location.render(change.partition, &change.task.params)?;
+        // What would be loaded into a table is compared as the file that it is.
+        let file = spec.table.as_ref().and_then(|table| table.file());
+        let location = match file {
+            Some(name) => name.to_owned(),
+            None => spec.location.render(change.partition, &change.task.params)?,
+        };
         let real = change.task.base.join(&location);
         let base = real.file_name().unwrap_or_default();
         let directory = home.join("outputs").join(&spec.name);
@@ -90,6 +95,9 @@ fn redirect(task: &mut Table, home: &Path, change: &Change<'_>) -> Result<Vec<St
         let partition = if change.partition.key.is_empty() { "all" } else { "{partition}" };
         let slash = if location.ends_with('/') { "/" } else { "" };
         let path = format!("{}/{partition}/{}{slash}", written(&directory, true)?, written(Path::new(base), true)?);
+        if file.is_some() {
+            forget_table(task, &spec.name);
+        }
         set(task, "out", &spec.name, &[("path", path.into())]);
         outputs.push(StagedOutput { name: spec.name.clone(), place, real });
     }
@@ -102,6 +110,14 @@ fn redirect(task: &mut Table, home: &Path, change: &Change<'_>) -> Result<Vec<St
         set(task, "in", name, &entry);
     }
     Ok(outputs)
+}
+
+/// Leaves of an output that is a table what is asked of every output.
+fn forget_table(task: &mut Table, name: &str) {
+    let entry = task.get_mut("out").and_then(|outputs| outputs.get_mut(name)).and_then(Value::as_table_mut);
+    if let Some(entry) = entry {
+        entry.retain(|key, _| matches!(key, "min_bytes" | "min_files" | "allow_empty" | "check" | "stdout"));
+    }
 }
 
 /// Sets keys of `task.<section>.<name>`, which may be written as a text alone.

@@ -13,6 +13,9 @@ pub(super) fn writes(trials: &mut Trials<'_>, failed: bool) {
     let mut others = Vec::new();
     let trial = trials.done.first().map_or("twice", |trial| trial.name);
     let real = |spec: &refrain::task::OutputSpec| {
+        if spec.table.is_some() {
+            return None;
+        }
         let location = spec.location.render(trials.partition, &trials.task.params).ok()?;
         let place = trials.task.base.join(location);
         Some((spec.name.clone(), place.canonicalize().unwrap_or(place)))

@@ -5,6 +5,7 @@ use crate::output;
 use refrain::config::FILE_NAME;
 use refrain::core::{Backoff, Keep, PartitionScheme, PinMode, RetryPolicy, format_duration, without_password};
 use refrain::process::DEFAULT_GRACE;
+use refrain::table::{SourceSpec, TableSpec};
 use refrain::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange, OutputSpec};
 use refrain::{Result, Task};
 use std::path::Path;
@@ -115,8 +116,51 @@ fn output_value(output: &OutputSpec) -> String {
     more.extend(output.allow_empty.then(|| "allow_empty = true".to_owned()));
     more.extend(output.min_bytes.map(|bytes| format!("min_bytes = {bytes}")));
     more.extend(output.min_files.map(|files| format!("min_files = {files}")));
+    more.extend(output.min_rows.map(|rows| format!("min_rows = {rows}")));
     more.extend(output.check.as_ref().map(|check| format!("check = {}", quoted(check))));
+    if let Some(table) = &output.table {
+        return table_value(table, more);
+    }
     if more.is_empty() { path } else { format!("{{ path = {path}, {} }}", more.join(", ")) }
+}
+
+/// A table as it is declared; of the URL only what is no secret.
+fn table_value(table: &TableSpec, more: Vec<String>) -> String {
+    let details = &table.details;
+    let list = |name: &str, items: &[String]| {
+        let items: Vec<_> = items.iter().map(|item| quoted(item)).collect();
+        (!items.is_empty()).then(|| format!("{name} = [{}]", items.join(", ")))
+    };
+    let mut all = vec![
+        format!("to = {}", quoted(&table.link.to_string())),
+        format!("table = {}", quoted(&table.relation.to_string())),
+        format!("mode = {}", quoted(table.mode.name())),
+    ];
+    let scope: Vec<_> = table.scope.iter().map(ToString::to_string).collect();
+    all.extend((!scope.is_empty()).then(|| format!("where = {}", quoted(&scope.join(" and ")))));
+    match &table.source {
+        SourceSpec::File { name, format, null } => {
+            all.extend([format!("from = {}", quoted(name)), format!("format = {}", quoted(format))]);
+            all.extend(null.as_ref().map(|null| format!("null = {}", quoted(null))));
+        }
+        SourceSpec::Sql { file } => all.push(format!("sql = {}", quoted(file))),
+        SourceSpec::Direct => {}
+    }
+    all.extend(list("key", &details.key));
+    all.extend(list("exclude", &details.exclude));
+    let set: Vec<_> = details.set.iter().map(|(column, to)| format!("{} = {}", quoted(column), quoted(to))).collect();
+    all.extend((!set.is_empty()).then(|| format!("set = {{ {} }}", set.join(", "))));
+    all.extend(list("order_by", &details.order_by));
+    all.extend(list("covers", &details.covers));
+    all.extend(details.run_column.as_ref().map(|column| format!("run_column = {}", quoted(column))));
+    let flags = [
+        ("delete_missing", details.delete_missing),
+        ("allow_shrink", details.allow_shrink),
+        ("truncate", details.truncate),
+    ];
+    all.extend(flags.iter().filter(|(_, set)| *set).map(|(name, _)| format!("{name} = true")));
+    all.extend(more);
+    format!("{{ {} }}", all.join(", "))
 }
 
 fn quoted(text: &str) -> String {

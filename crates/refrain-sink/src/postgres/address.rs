@@ -91,6 +91,33 @@ fn ends_with_key(condition: &str) -> bool {
     false
 }
 
+/// A slot for people: names that need no quotes have none.
+pub(super) fn shown(slot: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = slot;
+    while let Some(start) = rest.find(['"', '\'']) {
+        shown.push_str(&rest[..start]);
+        let quote = &rest[start..=start];
+        let mut end = start + 1;
+        while let Some(next) = rest[end..].find(quote) {
+            end += next + 1;
+            if !rest[end..].starts_with(quote) {
+                break;
+            }
+            end += 1;
+        }
+        let quoted = &rest[start..end];
+        let name = quoted.trim_matches('"');
+        let plain = quote == "\""
+            && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        shown.push_str(if plain { name } else { quoted });
+        rest = &rest[end..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
 /// The table of a slot, as it is quoted there.
 pub(super) fn relation_of(slot: &str) -> &str {
     split(slot).0
@@ -111,4 +138,31 @@ pub(super) fn stage_of(attempt: refrain_core::AttemptId, slot: &SlotAddress) -> 
 /// The same once it is sealed: whoever still writes by the former name finds nothing.
 pub(super) fn sealed_of(attempt: refrain_core::AttemptId, slot: &SlotAddress) -> Relation {
     Relation::new("refrain", relation_name("sealed", attempt, slot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{scope_of, shown};
+
+    #[test]
+    fn a_slot_is_taken_apart_whatever_its_names_and_values_hold() {
+        for (slot, scope) in [
+            ("\"public\".\"t\"", Some(("\"public\".\"t\"", "true"))),
+            ("\"a b\".\"c\" where \"dt\" = '1 key 2'", Some(("\"a b\".\"c\"", "\"dt\" = '1 key 2'"))),
+            ("\"a\".\"t\" where \"x key y\" = 'it''s' key 'd 1'", None),
+            ("\"a\".\"t\" key 'd 1'", None),
+        ] {
+            assert_eq!(scope_of(slot), scope, "{slot}");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_shown_with_no_more_quotes_than_it_needs() {
+        for (slot, text) in [
+            ("\"public\".\"delays\" where \"dt\" = '2013-01-01'", "public.delays where dt = '2013-01-01'"),
+            ("\"My.S\".\"a\"\"b\" where \"Dt\" = 'it''s \"x\"'", "\"My.S\".\"a\"\"b\" where \"Dt\" = 'it''s \"x\"'"),
+        ] {
+            assert_eq!(shown(slot), text);
+        }
+    }
 }

@@ -153,7 +153,8 @@ impl Sink for PostgresSink {
         let Ok(place) = address::place(slot) else { return slot.to_string() };
         let holds = |site: &Arc<Site>| site.id().is_ok_and(|id| id.as_deref().unwrap_or(NO_SITE) == place.site);
         let site = self.sites().into_iter().find(holds);
-        site.map_or_else(|| place.slot.to_owned(), |site| format!("{} {}", site.link(), place.slot))
+        let slot = address::shown(place.slot);
+        site.map_or_else(|| slot.clone(), |site| format!("{} {slot}", site.link()))
     }
 
     fn preflight(&self, slot: &SlotAddress, manner: Option<&str>, adopt: Adopt) -> Result<()> {

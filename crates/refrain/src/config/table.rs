@@ -10,6 +10,24 @@ use refrain_sink::postgres::Mode;
 use std::path::Path;
 use toml::Value;
 
+/// The keys of a table that a URL can have.
+const KEYS: [&str; 14] = [
+    "table",
+    "mode",
+    "where",
+    "from",
+    "sql",
+    "format",
+    "null",
+    "key",
+    "exclude",
+    "order_by",
+    "delete_missing",
+    "run_column",
+    "covers",
+    "allow_shrink",
+];
+
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The keys that only a table has.
@@ -50,6 +68,47 @@ pub(super) fn read(section: &mut Section, lookup: Lookup<'_>) -> Result<TableSpe
     };
     let spec = TableSpec { link, relation, mode, scope, source, details };
     check(section, &spec)?;
+    Ok(spec)
+}
+
+/// Reads a table from a URL, as the command line has it: `postgresql://host/database?table=…&mode=…`; what is no key of a
+/// table is left to the connection.
+///
+/// # Errors
+/// As for the file, the keys named as parameters of the URL.
+pub fn table_from_url(url: &str) -> Result<TableSpec> {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let decoded = |text: &str| {
+        let text = text.replace('+', " ");
+        let decoded = percent_encoding::percent_decode_str(&text).decode_utf8().map(std::borrow::Cow::into_owned);
+        decoded.map_err(|_| Error::invalid("a parameter of the URL is not valid UTF-8 once it is decoded"))
+    };
+    let mut table = toml::Table::new();
+    let mut connection = Vec::new();
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if !KEYS.contains(&key) {
+            connection.push(parameter);
+            continue;
+        }
+        // The shell has filled in what is to be filled in.
+        let text = decoded(value)?.replace('$', "$$");
+        let value = match key {
+            "delete_missing" | "allow_shrink" | "truncate" => Value::Boolean(text != "false"),
+            "key" | "exclude" | "order_by" | "covers" => {
+                Value::Array(text.split(',').map(|item| Value::String(item.trim().to_owned())).collect())
+            }
+            _ => Value::String(text),
+        };
+        if table.insert(key.to_owned(), value).is_some() {
+            return Err(Error::invalid(format!("`{key}` is given twice in the URL of a table")));
+        }
+    }
+    let to = if connection.is_empty() { base.to_owned() } else { format!("{base}?{}", connection.join("&")) };
+    table.insert("to".to_owned(), Value::String(to.replace('$', "$$")));
+    let mut section = Section::new("", table);
+    let spec = read(&mut section, &|_| None)?;
+    section.done()?;
     Ok(spec)
 }
 
@@ -185,5 +244,31 @@ fn check(section: &Section, spec: &TableSpec) -> Result<()> {
                 .hint("to replace the rows of the scope: mode = \"replace\""))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table_from_url;
+
+    #[test]
+    fn a_table_is_read_from_a_url() {
+        let url = "postgresql://u:s%24cret@h:5433/db?connect_timeout=3&table=mart.delays&mode=merge&key=dt,carrier\
+                   &where=dt+%3D+%7Bdate%7D&from=a.csv&delete_missing=true";
+        let spec = table_from_url(url).unwrap();
+        assert_eq!(spec.link.to_string(), "postgresql://h:5433/db");
+        assert_eq!(spec.relation.to_string(), "\"mart\".\"delays\"");
+        assert_eq!((spec.details.key.len(), spec.scope.len(), spec.details.delete_missing), (2, 1, true));
+        assert_eq!(spec.file(), Some("a.csv"));
+    }
+
+    #[test]
+    fn what_a_url_lacks_is_named() {
+        let said = |url: &str| table_from_url(url).unwrap_err().to_string();
+        assert!(said("postgresql://h/db").contains("`table` is missing"));
+        assert!(said("postgresql://h/db?table=t").contains("`mode` is missing"));
+        assert!(said("postgresql://h/db?table=t&mode=replac").contains("replac"));
+        assert!(said("postgresql://u:hush@h/db?table=t&tabel=x&mode=table").contains("tabel"));
+        assert!(!said("postgresql://u:hush@h/db?tabel=x&table=t&mode=table").contains("hush"));
     }
 }
