@@ -20,8 +20,8 @@ const CUTS: [(&[u8], bool); 6] = [
     (b"BEGIN", true),
     (b"FOR UPDATE", true),
     (b"UPDATE refrain.key", true),
-    (b"COMMIT", false),
-    (b"COMMIT", true),
+    (b"COMMIT; ", false),
+    (b"COMMIT; ", true),
 ];
 
 fn options() -> PostgresOptions {
