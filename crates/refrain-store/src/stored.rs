@@ -56,7 +56,7 @@ impl AttemptColumns {
         let bad = |source: &dyn std::fmt::Display| Unreadable::new("an attempt", source.to_string());
         Ok(AttemptRecord {
             attempt: self.attempt.parse().map_err(|error| bad(&error))?,
-            key: key(self.task, self.partition)?,
+            key: key(&self.task, self.partition)?,
             token: Token::new(self.token.cast_unsigned()),
             run: self.run.map(|text| text.parse().map_err(|error| bad(&error))).transpose()?,
             generation: self.generation.map(|number| Generation::new(number.cast_unsigned())),
@@ -68,7 +68,7 @@ impl AttemptColumns {
 }
 
 /// A key of its two columns.
-pub(crate) fn key(task: String, partition: String) -> Result<Key, Unreadable> {
+pub(crate) fn key(task: &str, partition: String) -> Result<Key, Unreadable> {
     Ok(Key { task: task.parse().map_err(|error| Unreadable::new("a key", error))?, partition })
 }
 

@@ -81,7 +81,7 @@ pub(super) fn crowded(work: &mut Work<'_>, keep_per_key: u32) -> Result<Vec<Key>
     rows.into_iter()
         .map(|row| {
             let [task, partition] = of_row(row);
-            Ok(stored::key(task.unwrap_or_default(), partition.unwrap_or_default())?)
+            Ok(stored::key(&task.unwrap_or_default(), partition.unwrap_or_default())?)
         })
         .collect()
 }

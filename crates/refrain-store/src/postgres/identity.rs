@@ -21,18 +21,14 @@ impl PostgresStore {
     /// A store of an earlier format is brought up to date in one transaction.
     pub fn find(link: &Link, options: PostgresOptions) -> Result<Option<Self>> {
         let store = Self::with(link, options);
-        let format = store.sessions.transact(format_of);
-        match format {
+        let (format, is_begun) = match store.sessions.transact(standing) {
             Err(fault) if fault.is_absent() => return Ok(None),
-            Err(fault) => return Err(store.told(fault)),
-            Ok(format) if format < schema::FORMAT => store.transact_long(|work| schema::prepare(work))?,
-            Ok(_) => {}
+            found => found.map_err(|fault| store.told(fault))?,
+        };
+        if format < schema::FORMAT {
+            store.transact_long(schema::prepare)?;
         }
-        match store.sessions.transact(|work| load(work)) {
-            Ok(_) => Ok(Some(store)),
-            Err(Fault::Unnamed) => Ok(None),
-            Err(fault) => Err(store.told(fault)),
-        }
+        Ok(is_begun.then_some(store))
     }
 
     /// Makes the tables if they are missing and begins a store in them that replaces the stores in `replaces` (8.1).
@@ -117,7 +113,8 @@ pub(super) fn replace(work: &mut Work<'_>, identity: &StoreIdentity) -> Result<(
     Ok(())
 }
 
-fn format_of(work: &mut Work<'_>) -> Result<i64, Fault> {
-    let [format] = columns(work.query("SELECT format::text FROM refrain.store", &[])?);
-    schema::known(format.as_deref())
+/// The format of the tables, and whether a store was begun in them.
+fn standing(work: &mut Work<'_>) -> Result<(i64, bool), Fault> {
+    let [format, store_id] = columns(work.query("SELECT format::text, store_id FROM refrain.store", &[])?);
+    Ok((schema::known(format.as_deref())?, store_id.is_some()))
 }

@@ -144,7 +144,7 @@ pub(super) fn void_leases(work: &mut Work<'_>) -> Result<(), Fault> {
     work.simple("LOCK TABLE refrain.key IN EXCLUSIVE MODE")?;
     for row in work.query("SELECT task, partition, record FROM refrain.key WHERE leased", &[])? {
         let [task, partition, record] = of_row(row);
-        let key = stored::key(task.unwrap_or_default(), partition.unwrap_or_default())?;
+        let key = stored::key(&task.unwrap_or_default(), partition.unwrap_or_default())?;
         let mut stored = Stored::read(&key, &record.unwrap_or_default())?;
         stored.record.lease = None;
         save(work, &key, &stored)?;
@@ -203,7 +203,7 @@ const NEWEST: &str = "SELECT * FROM refrain.attempt AS one WHERE one.task = key.
 
 fn summary(mut row: Row) -> Result<KeySummary, Fault> {
     let [task, partition, generation, run, record] = of_row(row.split_off(attempts::WIDTH));
-    let key = stored::key(task.unwrap_or_default(), partition.unwrap_or_default())?;
+    let key = stored::key(&task.unwrap_or_default(), partition.unwrap_or_default())?;
     let lease = match record {
         Some(text) => Stored::read(&key, &text)?.record.lease,
         None => None,

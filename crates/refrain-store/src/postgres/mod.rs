@@ -114,7 +114,7 @@ impl PostgresStore {
 
 impl StateStore for PostgresStore {
     fn identity(&self) -> Result<StoreIdentity> {
-        self.transact(|work| identity::load(work))
+        self.transact(identity::load)
     }
 
     fn acquire(&self, key: &Key, request: &LeaseRequest) -> Result<Acquired> {
@@ -242,7 +242,7 @@ impl StateStore for PostgresStore {
     }
 
     fn now(&self) -> Result<StoreTime> {
-        self.transact(|work| keys::now(work))
+        self.transact(keys::now)
     }
 }
 

@@ -54,7 +54,7 @@ impl History<'_> {
     pub(crate) fn watermarks(&self) -> Result<Vec<(TaskName, Watermark)>> {
         let mut found = Vec::new();
         let load = |row: &Row<'_>| {
-            let Key { task, .. } = stored::key(row.get(0)?, String::new())?;
+            let Key { task, .. } = stored::key(&row.get::<_, String>(0)?, String::new())?;
             Ok(watermarks::load(self.transaction, &task)?.map(|watermark| (task, watermark)))
         };
         self.rows("SELECT task FROM watermark", load, |one| {

@@ -221,7 +221,7 @@ pub(super) fn summaries(
 
 /// The key in the first two columns.
 pub(super) fn key_of(row: &Row<'_>) -> Result<Key, Fault> {
-    Ok(stored::key(row.get(0)?, row.get(1)?)?)
+    Ok(stored::key(&row.get::<_, String>(0)?, row.get(1)?)?)
 }
 
 fn summary(row: &Row<'_>) -> Result<KeySummary, Fault> {
