@@ -417,3 +417,72 @@ fn rows_may_exchange_the_values_of_a_deferrable_unique_column_and_free_those_of_
     tables.publish(&all, 2, "id,email,phone\n1,b,1\n2,a,2\n4,c,3\n").unwrap();
     assert_eq!(tables.psql("SELECT * FROM t ORDER BY id"), "1|b|1\n2|a|2\n4|c|3");
 }
+
+#[test]
+fn an_application_that_writes_meanwhile_loses_nothing_and_doubles_nothing() {
+    on_each(|version| {
+        let tables = Tables::new(version, PEOPLE);
+        tables.psql("INSERT INTO people (id, hits) VALUES (1, 10), (2, 20), (3, 30), (4, 40)");
+        let hits = Manner { set: vec![("hits".to_owned(), "old.hits + new.hits".to_owned())], ..merge("people") };
+        // Between the comparison and the update, and between the update and the insertion.
+        let rows = "id,name,hits\n1,a,1\n2,b,1\n3,c,1\n4,d,1\n5,e,1\n6,f,1\n";
+        let merged = tables.commit_and_meanwhile(&hits, 1, rows, "UPDATE \"public\"", || {
+            tables.psql(
+                "UPDATE people SET hits = hits + 100 WHERE id = 1; DELETE FROM people WHERE id = 2;
+                 INSERT INTO people (id, name, hits) VALUES (5, 'mine', 50)",
+            );
+        });
+        merged.unwrap();
+        let rows = || tables.psql("SELECT id, name, hits FROM people ORDER BY id");
+        assert_eq!(rows(), "1|a|111\n2|b|1\n3|c|31\n4|d|41\n5|e|51\n6|f|1");
+
+        let all = Manner { set_again: true, ..hits };
+        let merged =
+            tables.commit_and_meanwhile(&all, 2, "id,name,hits\n1,a,1\n7,g,1\n", "INSERT INTO \"public\"", || {
+                tables.psql("INSERT INTO people (id, name, hits) VALUES (7, 'mine', 70), (8, 'other', 80)");
+            });
+        merged.unwrap();
+        assert_eq!(
+            tables.psql("SELECT id, name, hits FROM people WHERE id IN (1, 7, 8) ORDER BY id"),
+            "1|a|112\n7|g|71\n8|other|80"
+        );
+    });
+}
+
+#[test]
+fn a_key_that_an_application_inserts_meanwhile_under_a_deferrable_constraint_is_merged_at_the_next_try() {
+    on_each(|version| {
+        let tables = Tables::new(version, "CREATE TABLE t (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v int)");
+        let merged = tables.commit_and_meanwhile(&merge("t"), 1, "id,v\n1,1\n2,2\n", "INSERT INTO \"public\"", || {
+            tables.psql("INSERT INTO t VALUES (2, 5)");
+        });
+        merged.unwrap();
+        assert_eq!(tables.psql("SELECT * FROM t ORDER BY id"), "1|1\n2|2");
+    });
+}
+
+#[test]
+fn two_merges_into_one_table_do_not_double_a_key() {
+    on_each(|version| {
+        let tables = Tables::new(version, "CREATE TABLE t (id int PRIMARY KEY, v int)");
+        let other = tables.attempt_for("other", &merge("t"), 1);
+        let request = other.prepare(&tables, "id,v\n1,2\n2,2\n").unwrap();
+        let merged = tables.commit_and_meanwhile(&merge("t"), 1, "id,v\n2,1\n3,1\n", "INSERT INTO \"public\"", || {
+            other.commit(&request).unwrap();
+        });
+        merged.unwrap();
+        assert_eq!(tables.psql("SELECT * FROM t ORDER BY id"), "1|2\n2|1\n3|1");
+    });
+}
+
+#[test]
+fn keys_of_types_of_an_extension_match_as_their_index_does() {
+    let tables = Tables::new(
+        Version::V15,
+        "CREATE EXTENSION citext; CREATE TABLE t (id citext PRIMARY KEY, v citext, n int); INSERT INTO t VALUES ('Ann', 'x', 1)",
+    );
+    tables.publish(&merge("t"), 1, "id,v,n\nANN,X,1\nbob,y,2\n").unwrap();
+    assert_eq!(tables.psql("SELECT * FROM t ORDER BY n"), "Ann|X|1\nbob|y|2");
+    let why = fails(ErrorKind::Guard, tables.publish(&merge("t"), 2, "id,v,n\nANN,X,1\nann,y,2\n"));
+    assert!(why.contains("more than once"), "{why}");
+}

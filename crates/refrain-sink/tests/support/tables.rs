@@ -16,11 +16,12 @@ use refrain_core::{
 use refrain_postgres::Link;
 use refrain_sink::PostgresSink;
 use refrain_sink::postgres::{Comparison, Manner, Mode, ScopeCondition, Source};
-use refrain_testkit::postgres::{Database, Server, Version};
+use refrain_testkit::postgres::{Database, Proxy, Server, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -71,10 +72,56 @@ impl Tables {
     }
 
     pub fn attempt_for(&self, partition: &str, manner: &Manner, generation: u64) -> Attempt {
+        self.attempt_with(self.sink(), &self.link(), partition, manner, generation)
+    }
+
+    /// An attempt whose messages go through a proxy.
+    pub fn attempt_through(&self, proxy: &Proxy, manner: &Manner, generation: u64) -> Attempt {
+        let link = Link::parse(&proxy.url(&self.database)).unwrap();
+        let sink = PostgresSink::new(vec![link.clone()], self.state.path(), Arc::new(NoProbe));
+        self.attempt_with(sink, &link, "p", manner, generation)
+    }
+
+    /// Commits while `meanwhile` is done at the moment when the commit is about to say `needle`.
+    pub fn commit_and_meanwhile(
+        &self,
+        manner: &Manner,
+        generation: u64,
+        rows: &str,
+        needle: &str,
+        meanwhile: impl FnOnce(),
+    ) -> Result<()> {
+        let proxy = Proxy::start(self.database.server().port());
+        let attempt = self.attempt_through(&proxy, manner, generation);
+        let request = attempt.prepare(self, rows)?;
+        proxy.hold(needle.as_bytes());
+        std::thread::scope(|scope| {
+            let commit = scope.spawn(|| attempt.commit(&request));
+            until(|| proxy.held() > 0 || commit.is_finished());
+            meanwhile();
+            proxy.release();
+            commit.join().unwrap()
+        })
+    }
+
+    /// Waits until a session of somebody waits for a lock that another one has.
+    pub fn until_somebody_waits(&self) {
+        let waiting =
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+        until(|| self.psql(waiting) == "t");
+    }
+
+    fn attempt_with(
+        &self,
+        sink: PostgresSink,
+        link: &Link,
+        partition: &str,
+        manner: &Manner,
+        generation: u64,
+    ) -> Attempt {
         let token = self.tokens.fetch_add(1, Ordering::Relaxed) + 1;
         let key = Key { task: "daily".parse().unwrap(), partition: partition.to_owned() };
-        let sink = self.sink();
-        let slot = sink.address(&self.link(), manner, &key).unwrap();
+        let slot = sink.address(link, manner, &key).unwrap();
         let holder =
             Holder { store_id: STORE, token: Token::new(token), attempt: AttemptId::from_uuid(Uuid::new_v4()) };
         let run = RunRecord {
@@ -196,6 +243,15 @@ impl Attempt {
 pub fn run_id(partition: &str, generation: u64) -> RunId {
     let partition = partition.bytes().fold(0u128, |sum, byte| sum * 256 + u128::from(byte));
     RunId::from_uuid(Uuid::from_u128(partition * 1_000_000 + u128::from(generation)))
+}
+
+/// Asks until it is so.
+pub fn until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never came so far");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A manner with nothing declared but the mode; rows come as a CSV file.

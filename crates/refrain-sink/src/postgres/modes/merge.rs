@@ -4,7 +4,7 @@
 //!    what makes the rest short, and it may use several processes of the server.
 //! 2. With `delete_missing`, rows of the scope that are not staged are deleted.
 //! 3. Rows that differ are updated, and looked at again as they are locked: what an application has changed meanwhile counts.
-//! 4. Rows that are still missing are inserted, with `ON CONFLICT` for those that an application has inserted meanwhile.
+//! 4. Rows that are missing are inserted, with `ON CONFLICT` for those that an application has inserted meanwhile.
 //!
 //! No lock of the table is taken, so readers and writers of other rows go on (docs/decisions/0015-merge.md).
 
@@ -125,7 +125,10 @@ impl Merge<'_> {
         let deleted = if self.work.manner().delete_missing { self.delete(transaction, &delta, &condition)? } else { 0 };
         let named = |fault| self.explain(fault);
         let updated = if delta.changed > 0 { self.update(transaction).map_err(named)? } else { 0 };
-        let inserted = if delta.missing + delta.changed > 0 { self.insert(transaction).map_err(named)? } else { 0 };
+        let gone = updated < delta.changed;
+        let inserted = if gone || delta.missing > 0 { self.insert(transaction, gone).map_err(named)? } else { 0 };
+        // What was deferred is looked at while it still can be explained.
+        transaction.simple("SET CONSTRAINTS ALL IMMEDIATE").map_err(named)?;
         if (updated, inserted) != (delta.changed, delta.missing) {
             self.refuse_dropped(transaction)?;
         }
@@ -217,13 +220,20 @@ impl Merge<'_> {
         transaction.execute(&sql, &[])
     }
 
-    fn insert(&self, transaction: &mut Transaction<'_>) -> Result<u64, Fault> {
+    /// Inserts the rows that were missing, even if they are there by now: then they conflict. `gone`: of the others some may have
+    /// been deleted meanwhile.
+    fn insert(&self, transaction: &mut Transaction<'_>, gone: bool) -> Result<u64, Fault> {
         let (target, delta, overriding) = (&self.work.target.relation, &self.delta, self.work.overriding());
         let (columns, join) = (self.work.columns(), self.key.join("old", "new"));
         let mut sql = format!(
-            "INSERT INTO {target} AS old ({columns}) {overriding}SELECT {columns} FROM {delta} AS new \
-             WHERE NOT EXISTS (SELECT FROM {target} AS old WHERE {join})"
+            "INSERT INTO {target} AS old ({columns}) {overriding}SELECT {columns} FROM {delta} WHERE {STATE} = 'missing'"
         );
+        if gone {
+            sql.push_str(&format!(
+                " UNION ALL SELECT {columns} FROM {delta} AS new WHERE {STATE} = 'changed' \
+                 AND NOT EXISTS (SELECT FROM {target} AS old WHERE {join})"
+            ));
+        }
         if self.key.decides_conflicts {
             let key = list(self.key.columns.iter().map(String::as_str));
             let what = self.columns.on_conflict(&self.scope);
