@@ -92,6 +92,6 @@ fn the_password_is_not_shown() {
     shared.sql("UPDATE refrain.store SET format = 99");
     let told = home.run(["status"]).expect_code(125);
     assert!(!told.stderr.contains("hush"), "{told}");
-    shared.sql("DROP ROLE careful");
     wait_for("no session is left", || shared.sql(&crate::scene::sessions(&shared)) == "0");
+    shared.sql("DROP OWNED BY careful; DROP ROLE careful");
 }
