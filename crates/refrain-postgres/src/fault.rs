@@ -2,7 +2,7 @@
 
 use refrain_core::{Error, ErrorKind};
 use std::fmt;
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, ErrorPosition};
 
 /// A failure of a session.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct Refusal {
     pub table: Option<String>,
     /// The column it is about.
     pub column: Option<String>,
+    /// The character of the statement it is about, counted from 1.
+    pub position: Option<u32>,
 }
 
 impl Fault {
@@ -119,6 +121,10 @@ impl From<&DbError> for Refusal {
             constraint: own(server.constraint()),
             table: own(server.table()),
             column: own(server.column()),
+            position: match server.position() {
+                Some(ErrorPosition::Original(position)) => Some(*position),
+                Some(ErrorPosition::Internal { .. }) | None => None,
+            },
         }
     }
 }

@@ -58,18 +58,7 @@ pub enum Committed {
 
 impl<'s> Transaction<'s> {
     pub(crate) fn begin(session: &'s mut Session, mode: &str, limits: &Limits) -> Result<Self, Fault> {
-        let mut sql = format!("BEGIN {mode}; SET LOCAL search_path = pg_catalog, pg_temp; ");
-        let mut limit = |name: &str, value: Duration| {
-            let _infallible = write!(sql, "SET LOCAL {name} = {}; ", value.as_millis());
-        };
-        limit("lock_timeout", limits.lock);
-        limit("statement_timeout", limits.statement.unwrap_or_default());
-        limit("idle_in_transaction_session_timeout", limits.idle);
-        // An acknowledged commit must be on the disk, whatever the role's default says (PGX-17).
-        sql.push_str(
-            "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
-             WHERE pg_catalog.current_setting('synchronous_commit') = 'off'",
-        );
+        let sql = format!("BEGIN {mode}; {}", settings(limits));
         let mut transaction = Self { session, over: false };
         match transaction.simple(&sql) {
             // A standby refuses READ WRITE, and nothing else of this is refused so.
@@ -88,6 +77,11 @@ impl<'s> Transaction<'s> {
             answer => answer?,
         };
         Ok(transaction)
+    }
+
+    /// Sets again what a transaction begins with, after statements of others that may have changed it.
+    pub fn settle(&mut self, limits: &Limits) -> Result<(), Fault> {
+        self.simple(&settings(limits)).map(drop)
     }
 
     /// Sends a statement with bound texts and returns what it selected.
@@ -266,6 +260,23 @@ impl CopyIn {
         let answer = self.rows.recv().map_err(|_| Fault::Lost("the copy has ended".to_owned()))?;
         answer?.ok_or_else(|| Fault::Lost("the copy has ended".to_owned()))
     }
+}
+
+/// What holds for one transaction.
+fn settings(limits: &Limits) -> String {
+    let mut sql = String::from("SET LOCAL search_path = pg_catalog, pg_temp; ");
+    let mut limit = |name: &str, value: Duration| {
+        let _infallible = write!(sql, "SET LOCAL {name} = {}; ", value.as_millis());
+    };
+    limit("lock_timeout", limits.lock);
+    limit("statement_timeout", limits.statement.unwrap_or_default());
+    limit("idle_in_transaction_session_timeout", limits.idle);
+    // An acknowledged commit must be on the disk, whatever the role's default says (PGX-17).
+    sql.push_str(
+        "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) \
+         WHERE pg_catalog.current_setting('synchronous_commit') = 'off'",
+    );
+    sql
 }
 
 /// Whether a code says that the server itself does not know (`statement_completion_unknown`), or that the connection to it

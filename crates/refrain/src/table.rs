@@ -3,7 +3,7 @@
 use crate::task::Task;
 use refrain_core::{Error, ErrorKind, Partition, PartitionScheme, Result, Template};
 use refrain_postgres::{Link, Relation, quote_identifier, quote_literal};
-use refrain_sink::postgres::{Comparison, Manner, Mode, ScopeCondition, Source};
+use refrain_sink::postgres::{Comparison, Manner, Mode, Parameters, ScopeCondition, Source, read_sql};
 use std::fmt::{self, Write};
 
 /// A declared table.
@@ -171,8 +171,8 @@ impl TableSpec {
                     Error::invalid(format!("the SQL of `{}` cannot be read: {}", task.name, path.display()))
                         .because(error)
                 })?;
-                let _ = partition;
-                Source::Sql { file: file.clone(), text }
+                let values = read_sql(file, &text, &sql_parameters(task, partition))?;
+                Source::Sql { file: file.clone(), text, values }
             }
         })
     }
@@ -188,6 +188,24 @@ impl fmt::Display for ScopeSpec {
             ScopeValue::End => f.write_str("{date_end}"),
         }
     }
+}
+
+/// What SQL may use as `:name`: the variables of a command, lower case and without `REFRAIN_`, that are the same for every
+/// attempt of the partition.
+fn sql_parameters(task: &Task, partition: &Partition) -> Parameters {
+    let mut values = Parameters::from([
+        ("task".to_owned(), task.name.to_string()),
+        ("partition".to_owned(), partition.key.clone()),
+    ]);
+    if let Some(interval) = &partition.interval {
+        values.insert("date".to_owned(), interval.key.clone());
+        values.insert("date_start".to_owned(), interval.start.to_string());
+        values.insert("date_end".to_owned(), interval.end.to_string());
+    }
+    // In the case of the parameter's own name, as in `{param.NAME}`.
+    let word = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    values.extend(task.params.iter().map(|(name, value)| (format!("param_{}", word(name)), value.clone())));
+    values
 }
 
 impl ScopeValue {

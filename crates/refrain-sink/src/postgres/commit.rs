@@ -2,21 +2,17 @@
 
 use super::address;
 use super::catalog::Target;
+use super::manner::Mode;
+use super::modes::swap::{self, Seen};
 use super::modes::{self, Work};
 use super::site::{Site, begin};
-use super::{heads, stage, standing};
+use super::stage::Stage;
+use super::{heads, locks, shape, stage, standing};
 use refrain_core::{
     Adopt, CommitAnswer, CommitDecision, CommitOptions, CommitRequest, Condition, CrashPoint, CrashProbe, Error,
     ErrorKind, Head, Result, SlotAddress, decide_commit,
 };
-use refrain_postgres::{Committed, Fault, Limits, Transaction, quote_literal};
-use std::time::Duration;
-
-/// How often a lock is asked for.
-const TRIES: u32 = 8;
-
-/// How long one lock is waited for: everybody else queues behind whoever waits for a lock of a table (PGX-08).
-const LOCK: Duration = Duration::from_secs(2);
+use refrain_postgres::{Committed, Fault, Limits, Session, Transaction, quote_literal};
 
 /// Publishes sealed rows.
 ///
@@ -37,12 +33,14 @@ pub(super) fn commit(
     loop {
         let answer = once(site, slot, request, options, probe);
         match answer {
-            Err(fault) if fault.is_passing() && tries < TRIES => {
+            Err(fault) if fault.is_passing() && tries < locks::tries(&fault) => {
                 tracing::info!(rule = "5.9", %slot, tries, ?fault, "the commit is tried again: nothing was published");
-                std::thread::sleep(Duration::from_millis(100 * u64::from(tries)));
+                std::thread::sleep(locks::pause(request.holder.attempt, tries));
                 tries += 1;
             }
-            answer => return answer.map_err(|fault| fault.during(site.link())),
+            answer => {
+                return answer.map_err(|fault| locks::explain(site, slot, request.publication.attempt, fault));
+            }
         }
     }
 }
@@ -55,10 +53,11 @@ fn once(
     probe: &dyn CrashProbe,
 ) -> Result<CommitAnswer, Fault> {
     let name = address::place(slot)?.slot;
-    let limits = Limits { lock: LOCK, statement: None, ..Limits::default() };
+    let limits = Limits { lock: locks::ROW, statement: None, ..Limits::default() };
     site.with_session(|session| {
+        let seen = look(session, &limits, slot, request, options)?;
         let mut transaction = begin(session, Some(request.holder.attempt), &limits)?;
-        if let Some(answer) = change(&mut transaction, slot, name, request, options)? {
+        if let Some(answer) = change(&mut transaction, slot, name, request, options, seen.as_ref())? {
             transaction.roll_back()?;
             return Ok(answer);
         }
@@ -89,6 +88,7 @@ fn change(
     name: &str,
     request: &CommitRequest,
     options: CommitOptions,
+    seen: Option<&Seen>,
 ) -> Result<Option<CommitAnswer>, Fault> {
     let locked = heads::lock(transaction, name)?.map(|standing| standing.head);
     let head = match decide_commit(locked.as_ref(), request) {
@@ -102,17 +102,78 @@ fn change(
     let Some(stage) = stage::find(transaction, request.publication.attempt, slot)? else {
         return Ok(Some(CommitAnswer::DataLost));
     };
+    if !shape::is_there(transaction, &stage)? {
+        return Ok(Some(CommitAnswer::DataLost));
+    }
     let Some(sealed) = stage.sealed.as_ref().filter(|sealed| sealed.digest == data.digest) else {
         return Ok(Some(CommitAnswer::DataLost));
     };
-    refuse_surprises(transaction, name, &standing, options)?;
     let target = Target::find(transaction, &stage.manner.relation())?;
+    if stage.manner.mode == Mode::SwapPartition {
+        if Some(&swap::glance(transaction, &target, &stage)?) != seen {
+            return Err(locks::again("the rows have been written to since they were counted"));
+        }
+    } else {
+        refuse_surprises(transaction, name, &standing, options)?;
+    }
+    shape::fits(transaction, &stage, sealed, &target)?;
     let run = request.publication.run.run_id.to_string();
     let work = Work { head: &standing, target: &target, stage: &stage, sealed, run };
     let applied = modes::apply(transaction, &work)?;
     heads::save(transaction, name, &head, Some(&applied))?;
     stage::remove(transaction, &stage)?;
     Ok(None)
+}
+
+/// Counts what an exchange of partitions does not read, before its transaction: what that one takes does not depend on the
+/// number of rows. Nothing where there is nothing to exchange; the transaction finds out why.
+fn look(
+    session: &mut Session,
+    limits: &Limits,
+    slot: &SlotAddress,
+    request: &CommitRequest,
+    options: CommitOptions,
+) -> Result<Option<Seen>, Fault> {
+    let name = address::place(slot)?.slot;
+    let mut transaction = begin(session, Some(request.holder.attempt), limits)?;
+    let stage = stage::find(&mut transaction, request.publication.attempt, slot)?;
+    let swapped = stage.filter(|stage| stage.sealed.is_some() && stage.manner.mode == Mode::SwapPartition);
+    let (Some(stage), Some(head)) = (swapped, accepted(&mut transaction, name, request)?) else { return Ok(None) };
+    if !shape::is_there(&mut transaction, &stage)? {
+        return Ok(None);
+    }
+    match count(&mut transaction, name, &stage, &head, options) {
+        Ok(seen) => Ok(Some(seen)),
+        Err(fault) if fault.is_passing() => Err(fault),
+        Err(fault) => {
+            transaction.roll_back()?;
+            // Somebody may have exchanged the rows, or fenced the attempt, while they were counted.
+            let mut transaction = begin(session, Some(request.holder.attempt), limits)?;
+            if accepted(&mut transaction, name, request)?.is_some() { Err(fault) } else { Ok(None) }
+        }
+    }
+}
+
+fn count(
+    transaction: &mut Transaction<'_>,
+    name: &str,
+    stage: &Stage,
+    head: &Head,
+    options: CommitOptions,
+) -> Result<Seen, Fault> {
+    // A policy that hides rows is refused by the server.
+    transaction.simple("SET LOCAL row_security = off")?;
+    let target = Target::find(transaction, &stage.manner.relation())?;
+    let seen = swap::look(transaction, &target, stage)?;
+    refuse_surprises(transaction, name, head, options)?;
+    Ok(seen)
+}
+
+/// The head, while the commit would be accepted.
+fn accepted(transaction: &mut Transaction<'_>, name: &str, request: &CommitRequest) -> Result<Option<Head>, Fault> {
+    let head = heads::read(transaction, name)?.map(|standing| standing.head);
+    let accepts = matches!(decide_commit(head.as_ref(), request), CommitDecision::Accept(_));
+    Ok(head.filter(|_| accepts))
 }
 
 /// What stands there must be what the head says, or may be replaced (13.2).

@@ -1,5 +1,6 @@
 //! How a table is published: pinned with the run, and remembered by what is staged.
 
+use super::statements::Parameters;
 use refrain_core::{Error, ErrorKind, Result};
 use refrain_postgres::Relation;
 use serde::{Deserialize, Serialize};
@@ -144,8 +145,11 @@ pub enum Source {
     Sql {
         /// The file, for messages.
         file: String,
-        /// Its text, with the parameters filled in.
+        /// Its text.
         text: String,
+        /// The values of the parameters that it uses.
+        #[serde(default, skip_serializing_if = "Parameters::is_empty")]
+        values: Parameters,
     },
     /// The task itself writes into the staging table.
     Direct,

@@ -15,18 +15,22 @@ mod commit;
 mod files;
 mod heads;
 mod load;
+mod locks;
 mod manner;
 mod modes;
 mod schema;
 mod scope;
 mod seal;
+mod shape;
 mod site;
 mod stage;
 mod standing;
 mod statements;
+mod writers;
 
 pub use manner::{Comparison, Condition as ScopeCondition, Manner, Mode, Source};
 pub use schema::TABLES;
+pub use statements::{Parameters, read_sql};
 
 use address::{KIND, NO_SITE};
 use catalog::Target;
@@ -36,7 +40,7 @@ use refrain_core::{
     Condition, CrashProbe, Error, ErrorKind, Generation, Guards, Head, Keep, Key, Open, Result, Sealed, Sink,
     SlotAddress, Staged, Staging, StagingId, SwapCost, Version, decide_claim,
 };
-use refrain_postgres::{Fault, Link, Transaction};
+use refrain_postgres::{Fault, Limits, Link, Transaction};
 use site::Site;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -176,7 +180,8 @@ impl Sink for PostgresSink {
     fn claim(&self, slot: &SlotAddress, request: &ClaimRequest) -> Result<ClaimAnswer> {
         let name = address::place(slot)?.slot;
         let attempt = Some(request.holder.attempt);
-        self.site(slot)?.change(attempt, |transaction| {
+        let (site, limits) = (self.site(slot)?, Limits { lock: locks::ROW, ..Limits::default() });
+        let claimed = site.try_change(attempt, &limits, |transaction| {
             loop {
                 let standing = heads::lock(transaction, name)?.map(|standing| standing.head);
                 return Ok(match decide_claim(standing.as_ref(), request) {
@@ -195,7 +200,8 @@ impl Sink for PostgresSink {
                     ClaimDecision::Refused(head, why) => ClaimAnswer::Refused(head, why),
                 });
             }
-        })
+        });
+        claimed.map_err(|fault| locks::explain(&site, slot, request.holder.attempt, fault))
     }
 
     fn stage(&self, slot: &SlotAddress, manner: Option<&str>, staging: &StagingId) -> Result<Staging<Open>> {

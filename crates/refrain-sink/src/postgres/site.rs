@@ -84,18 +84,39 @@ impl Site {
         limits: &Limits,
         work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
     ) -> Result<T> {
+        self.try_change(attempt, limits, work).map_err(|fault| fault.during(&self.link))
+    }
+
+    /// The same, for a caller who has more to say of what went wrong.
+    pub(super) fn try_change<T>(
+        &self,
+        attempt: Option<AttemptId>,
+        limits: &Limits,
+        work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.try_patiently(|session| finish(begin(session, attempt, limits)?, &work))
+    }
+
+    /// The same, and all that it reads is of one moment: that of the first statement that reads.
+    pub(super) fn change_on_snapshot<T>(
+        &self,
+        attempt: AttemptId,
+        limits: &Limits,
+        work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T> {
         self.patiently(|session| {
-            let mut transaction = begin(session, attempt, limits)?;
-            let done = work(&mut transaction)?;
-            match transaction.commit("SELECT 1")? {
-                Committed::Yes(_) => Ok(done),
-                Committed::Unknown(why) => Err(Fault::Lost(why)),
-            }
+            let mut transaction = session.snapshot(limits)?;
+            introduce(&mut transaction, Some(attempt))?;
+            finish(transaction, &work)
         })
     }
 
     /// Does something with a session, and again while it fails in a way that may pass.
     pub(super) fn patiently<T>(&self, work: impl Fn(&mut Session) -> Result<T, Fault>) -> Result<T> {
+        self.try_patiently(work).map_err(|fault| fault.during(&self.link))
+    }
+
+    fn try_patiently<T>(&self, work: impl Fn(&mut Session) -> Result<T, Fault>) -> Result<T, Fault> {
         let mut attempt = 1;
         loop {
             let done = self.with_session(&work);
@@ -105,7 +126,7 @@ impl Site {
                     std::thread::sleep(Duration::from_millis(50 * u64::from(attempt)));
                     attempt += 1;
                 }
-                done => return done.map_err(|fault| fault.during(&self.link)),
+                done => return done,
             }
         }
     }
@@ -133,8 +154,25 @@ pub(super) fn begin<'s>(
     limits: &Limits,
 ) -> Result<Transaction<'s>, Fault> {
     let mut transaction = session.write(limits)?;
+    introduce(&mut transaction, attempt)?;
+    Ok(transaction)
+}
+
+/// Gives the session the attempt's name until the transaction ends.
+pub(super) fn introduce(transaction: &mut Transaction<'_>, attempt: Option<AttemptId>) -> Result<(), Fault> {
     if let Some(attempt) = attempt {
         transaction.simple(&format!("SET LOCAL application_name = 'refrain attempt {attempt}'"))?;
     }
-    Ok(transaction)
+    Ok(())
+}
+
+fn finish<T>(
+    mut transaction: Transaction<'_>,
+    work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let done = work(&mut transaction)?;
+    match transaction.commit("SELECT 1")? {
+        Committed::Yes(_) => Ok(done),
+        Committed::Unknown(why) => Err(Fault::Lost(why)),
+    }
 }
