@@ -185,6 +185,13 @@ impl SinkUnderTest for Home {
                 "INSERT INTO {table} ({column}part, content) SELECT {value}part, '{text}' FROM generate_series(1, {PARTS}) part"
             )
         });
+        if let (Mode::SwapPartition, Some(day)) = (self.mode, manner.scope.first()) {
+            // Somebody's own partition; without one the rows would lie in the DEFAULT one.
+            let (day, name) = (&day.value, day.value.replace('-', "_"));
+            self.database.psql(&format!(
+                "CREATE TABLE IF NOT EXISTS delays_{name} PARTITION OF delays FOR VALUES IN ('{day}')"
+            ));
+        }
         let delete = format!("DELETE FROM {table} WHERE {condition}");
         self.database.psql(&format!("{delete}; {}", insert.unwrap_or_default()));
         true
@@ -207,6 +214,18 @@ refrain_check::sink_suite!(
 refrain_check::sink_suite!(
     table_by_statements_through_a_pooler,
     Tables { version: Version::V15, mode: Mode::Table, file: false, pooled: true }
+);
+refrain_check::sink_suite!(
+    swap_by_file_on_15,
+    Tables { version: Version::V15, mode: Mode::SwapPartition, file: true, pooled: false }
+);
+refrain_check::sink_suite!(
+    swap_by_statements_on_18,
+    Tables { version: Version::V18, mode: Mode::SwapPartition, file: false, pooled: false }
+);
+refrain_check::sink_suite!(
+    swap_by_file_on_15_through_a_pooler,
+    Tables { version: Version::V15, mode: Mode::SwapPartition, file: true, pooled: true }
 );
 refrain_check::sink_suite!(
     merge_by_statements_on_15,

@@ -50,6 +50,7 @@ pub(super) fn preflight(
     head: Option<&Head>,
     adopt: Adopt,
 ) -> Result<(), Fault> {
+    see_all(transaction, manner)?;
     // The server itself reads the values of the scope.
     transaction.simple(&format!(
         "SELECT 1 FROM {} WHERE {} LIMIT 0",
@@ -77,13 +78,33 @@ pub(super) fn settle(transaction: &mut Transaction<'_>, stage: &Stage, target: &
     }
 }
 
+/// Completes the staging table for the seal, once its rows are counted.
+pub(super) fn complete(transaction: &mut Transaction<'_>, stage: &Stage, target: &Target) -> Result<(), Fault> {
+    match stage.manner.mode {
+        Mode::SwapPartition => swap::complete(transaction, stage, target),
+        Mode::Replace | Mode::Table | Mode::Merge | Mode::Append => Ok(()),
+    }
+}
+
 /// Publishes. Returns what the rows are recognised by afterwards.
 pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Result<Applied, Fault> {
+    see_all(transaction, work.manner())?;
     match work.manner().mode {
         Mode::Replace | Mode::Table => replace::apply(transaction, work),
         Mode::SwapPartition => swap::apply(transaction, work),
         Mode::Merge => merge::apply(transaction, work),
         Mode::Append => append::apply(transaction, work),
+    }
+}
+
+/// A row security policy that hides rows from the role would let them stand beside those that replace them: then the server
+/// refuses (<https://www.postgresql.org/docs/current/ddl-rowsecurity.html>).
+fn see_all(transaction: &mut Transaction<'_>, manner: &Manner) -> Result<(), Fault> {
+    match manner.mode {
+        Mode::Append => Ok(()),
+        Mode::Replace | Mode::Table | Mode::SwapPartition | Mode::Merge => {
+            transaction.simple("SET LOCAL row_security = off").map(drop)
+        }
     }
 }
 
