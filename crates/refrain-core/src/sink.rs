@@ -3,7 +3,7 @@
 //! A sink never calls a store. Everything that may be staged, sealed or committed is named by values from
 //! this crate, so that an attempt, its successor and a third party reach the same decision.
 
-use crate::{ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Result, SealedData, SlotAddress, StagingId};
+use crate::{ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Result, SealedData, SlotAddress, StagingId, TaskName};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::fmt::Debug;
@@ -51,6 +51,15 @@ pub trait Sink: Send + Sync + Debug {
     /// nobody's yet (an empty directory for a tree), and makes sure that the copy is what was published. An error of kind
     /// `invalid` when the version is not there.
     fn restore(&self, slot: &SlotAddress, generation: Generation, into: &str) -> Result<()>;
+
+    /// Forgets the heads of these keys of a task, which are folded (12.2), where a head is all that is left of a key and
+    /// their number would grow for ever. Returns how many. Other sinks keep theirs: what stands there needs them.
+    ///
+    /// # Crash safety
+    /// In one step with the bound below which a key without a head is refused, never applied again (12.3).
+    fn forget(&self, _task: &TaskName, _keys: &[(SlotAddress, String)]) -> Result<u64> {
+        Ok(0)
+    }
 
     /// All staging that this sink holds, with who it belongs to; nothing for staging that bears no name.
     fn staged(&self) -> Result<Vec<Staged>>;

@@ -9,7 +9,7 @@ use crate::task::Task;
 use jiff::Timestamp;
 use refrain_core::{
     AttemptFilter, AttemptId, Calendar, Ending, Error, Foldable, Generation, Grain, Interval, Key, KeyState,
-    KeySummary, Result, RunRecord, TaskName, Watermark,
+    KeySummary, Result, RunRecord, SlotAddress, TaskName, Watermark,
 };
 use refrain_input::PINS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +41,8 @@ struct Found {
     kept: Vec<(Key, String)>,
     /// Keys that must be settled first.
     open: Vec<(Key, String)>,
+    /// The slots of keys that can be folded, by partition.
+    slots: BTreeMap<String, Vec<SlotAddress>>,
 }
 
 impl Boundary {
@@ -60,13 +62,15 @@ impl Boundary {
         if !found.open.is_empty() {
             return Err(unsettled(&task.name, &found.open));
         }
-        let Found { foldable, kept, .. } = &mut found;
+        let Found { foldable, kept, slots, .. } = &mut found;
         foldable.sort_by_key(|key| key.ends_at);
         let mut folded = foldable.len();
         if !dry_run {
             for batch in foldable.chunks(BATCH) {
                 let stay = self.store.fold(&task.name, batch)?;
                 folded -= stay.len();
+                let gone = batch.iter().filter(|key| !stay.contains(&key.partition));
+                self.forget_heads(task, gone.filter_map(|key| slots.remove_entry(&key.partition)))?;
                 let key = |partition| Key { task: task.name.clone(), partition };
                 kept.extend(stay.into_iter().map(|partition| (key(partition), "it changed meanwhile".to_owned())));
             }
@@ -113,7 +117,10 @@ impl Boundary {
                 found.kept.push((summary.key, "its pinned inputs are still needed".to_owned()));
             } else {
                 match self.what_stands(task, &summary) {
-                    Ok(Standing::Whole) => found.foldable.push(foldable(summary, &interval)),
+                    Ok(Standing::Whole(slots)) => {
+                        found.slots.insert(summary.key.partition.clone(), slots);
+                        found.foldable.push(foldable(summary, &interval));
+                    }
                     Ok(Standing::InPart(why)) => found.open.push((summary.key, why)),
                     Ok(Standing::Unpublished(why)) => found.kept.push((summary.key, why)),
                     Err(error) => found.kept.push((summary.key, error.message)),
@@ -122,6 +129,23 @@ impl Boundary {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// What the store has forgotten is forgotten where a head is all that is left of a key. Dying before it leaves heads that
+    /// nobody asks for any more.
+    fn forget_heads(&self, task: &Task, keys: impl Iterator<Item = (String, Vec<SlotAddress>)>) -> Result<()> {
+        let mut by_sink: BTreeMap<String, Vec<(SlotAddress, String)>> = BTreeMap::new();
+        for (partition, slots) in keys {
+            for slot in slots {
+                by_sink.entry(slot.sink.clone()).or_default().push((slot, partition.clone()));
+            }
+        }
+        for keys in by_sink.values() {
+            if let Some((slot, _)) = keys.first() {
+                self.sinks.of(slot)?.forget(&task.name, keys)?;
+            }
+        }
+        Ok(())
     }
 
     fn what_stands(&self, task: &Task, summary: &KeySummary) -> Result<Standing> {
@@ -143,7 +167,7 @@ impl Boundary {
         if run.generation > Generation::new(1) && self.has_surplus(task, &run)? {
             return unpublished("it has replaced versions that `refrain gc` is still to remove");
         }
-        Ok(Standing::Whole)
+        Ok(Standing::Whole(run.slots().cloned().collect()))
     }
 
     /// Whether more versions are kept than the task wants: once the key is forgotten nobody would come to remove them.
@@ -178,8 +202,8 @@ impl Boundary {
 
 /// What a key shows to readers.
 enum Standing {
-    /// Its newest run, at every output.
-    Whole,
+    /// Its newest run, at every one of these.
+    Whole(Vec<SlotAddress>),
     /// Its newest run, at some outputs only.
     InPart(String),
     /// Not its newest run.

@@ -14,6 +14,7 @@ mod catalog;
 mod commit;
 mod files;
 mod heads;
+mod horizon;
 mod load;
 mod locks;
 mod manner;
@@ -38,7 +39,7 @@ use jiff::Timestamp;
 use refrain_core::{
     Adopt, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest,
     Condition, CrashProbe, Error, ErrorKind, Generation, Guards, Head, Keep, Key, Open, Result, Sealed, Sink,
-    SlotAddress, Staged, Staging, StagingId, SwapCost, Version, decide_claim,
+    SlotAddress, Staged, Staging, StagingId, SwapCost, TaskName, Version, decide_claim,
 };
 use refrain_postgres::{Fault, Limits, Link, Transaction};
 use site::Site;
@@ -186,6 +187,7 @@ impl Sink for PostgresSink {
                 let standing = heads::lock(transaction, name)?.map(|standing| standing.head);
                 return Ok(match decide_claim(standing.as_ref(), request) {
                     ClaimDecision::Accept(head) if standing.is_none() => {
+                    horizon::test(transaction, name, &request.owner)?;
                         if !heads::insert(transaction, name, &head)? {
                             continue;
                         }
@@ -260,6 +262,16 @@ impl Sink for PostgresSink {
             format!("version {generation} of {} is not kept: a table has no earlier versions", self.location(slot)),
         )
         .hint("publish it anew from its inputs: refrain run TASK --rerun"))
+    }
+
+    fn forget(&self, task: &TaskName, keys: &[(SlotAddress, String)]) -> Result<u64> {
+        let Some((first, _)) = keys.first() else { return Ok(0) };
+        // The keys of one call may lie in several databases: each is changed by itself.
+        let (here, elsewhere): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(|(slot, _)| {
+            address::place(slot).ok().map(|place| place.site) == address::place(first).ok().map(|place| place.site)
+        });
+        let forgotten = self.site(first)?.change(None, |transaction| horizon::forget(transaction, task, &here))?;
+        Ok(forgotten + self.forget(task, &elsewhere)?)
     }
 
     fn staged(&self) -> Result<Vec<Staged>> {

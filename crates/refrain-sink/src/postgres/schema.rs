@@ -33,6 +33,12 @@ CREATE TABLE IF NOT EXISTS refrain.staging (
   sealed text,
   created_at timestamptz NOT NULL DEFAULT now()
 );
+CREATE TABLE IF NOT EXISTS refrain.horizon (
+  relation text NOT NULL,
+  task text NOT NULL,
+  through text NOT NULL,
+  PRIMARY KEY (relation, task)
+);
 INSERT INTO refrain.site (id, format) VALUES (gen_random_uuid(), 1) ON CONFLICT DO NOTHING;
 ";
 
