@@ -56,7 +56,8 @@ impl Fault {
             Self::Invalid(error) => error.kind == ErrorKind::Unavailable,
             Self::Refused(refusal) => {
                 let class = refusal.code.get(..2).unwrap_or_default();
-                matches!(class, "08" | "40" | "53" | "57") || refusal.code == "55P03"
+                // 55P03: a lock was not to be had. 25P03: a pause of ours was too long, and the server has ended the session.
+                matches!(class, "08" | "40" | "53" | "57") || matches!(&*refusal.code, "55P03" | "25P03")
             }
         }
     }
@@ -78,7 +79,7 @@ impl Refusal {
     fn during(self: Box<Self>, what: impl fmt::Display) -> Error {
         let kind = match self.code.get(..2).unwrap_or_default() {
             "08" | "40" | "53" | "57" => ErrorKind::Unavailable,
-            "55" if self.code == "55P03" => ErrorKind::Unavailable,
+            "55" | "25" if matches!(&*self.code, "55P03" | "25P03") => ErrorKind::Unavailable,
             _ => ErrorKind::Invalid,
         };
         let error = Error::new(kind, format!("{what}: {self}"));

@@ -42,8 +42,9 @@ CREATE TABLE IF NOT EXISTS refrain.horizon (
 INSERT INTO refrain.site (id, format) VALUES (gen_random_uuid(), 1) ON CONFLICT DO NOTHING;
 ";
 
-/// One number that all who make the tables agree on, for a lock that ends with the transaction.
-const TURN: &str = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('refrain schema', 0))";
+/// The lock under which tables are made in the schema, here and by the state store: `refrain` in ASCII. It ends with the
+/// transaction.
+const TURN: &str = "SELECT pg_catalog.pg_advisory_xact_lock(32199638025070958)";
 
 /// Makes the tables that are missing, for the role that asks.
 pub(super) fn make(transaction: &mut Transaction<'_>) -> Result<(), Fault> {
