@@ -47,6 +47,11 @@ impl Tables {
     pub fn of(version: Version, sql: &str, role: &str) -> Self {
         let database = Server::shared(version).database();
         database.psql(sql);
+        Self::at(database, role)
+    }
+
+    /// The same in a database that is there.
+    pub fn at(database: Database, role: &str) -> Self {
         let url = database.url_as(role);
         let tables = Self { url, database, state: TempDir::new().unwrap(), tokens: AtomicU64::new(0) };
         tables.sink().prepare(&tables.link()).unwrap();

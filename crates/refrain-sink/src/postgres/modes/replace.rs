@@ -23,6 +23,11 @@ pub(super) fn preflight(transaction: &mut Transaction<'_>, target: &Target, mann
     for column in &manner.covers {
         target.demand(column, "`covers`")?;
     }
+    if manner.mode == Mode::Table && manner.truncate && is_referred_to(transaction, target)? {
+        return Err(Error::invalid(format!("{} cannot be truncated: foreign keys refer to it", target.relation))
+            .hint("leave out `truncate`: the rows are then deleted and inserted in one statement")
+            .into());
+    }
     refuse_cascades(transaction, target)
 }
 
