@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports failure by panicking")]
 
-use refrain_testkit::Home;
+use refrain_testkit::program::Home;
 use refrain_testkit::postgres::{Server, Version};
 
 #[test]
