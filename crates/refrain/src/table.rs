@@ -32,6 +32,8 @@ pub struct Details {
     pub exclude: Vec<String>,
     /// What a merge sets columns to, by column, as SQL over `old` and `new`.
     pub set: Vec<(String, String)>,
+    /// Whether another generation may apply again what `set` computes from the table's row.
+    pub set_again: bool,
     /// Which of staged rows with one key wins: the last in this order.
     pub order_by: Vec<String>,
     /// Whether a merge removes the rows of the scope that are not staged.
@@ -150,6 +152,7 @@ impl TableSpec {
             key: details.key,
             exclude: details.exclude,
             set: details.set,
+            set_again: details.set_again,
             order_by: details.order_by,
             delete_missing: details.delete_missing,
             run_column: details.run_column,

@@ -154,6 +154,7 @@ fn table_value(table: &TableSpec, more: Vec<String>) -> String {
     all.extend(list("covers", &details.covers));
     all.extend(details.run_column.as_ref().map(|column| format!("run_column = {}", quoted(column))));
     let flags = [
+        ("set_again", details.set_again),
         ("delete_missing", details.delete_missing),
         ("allow_shrink", details.allow_shrink),
         ("truncate", details.truncate),

@@ -11,7 +11,7 @@ use std::path::Path;
 use toml::Value;
 
 /// The keys of a table that a URL can have.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 16] = [
     "table",
     "mode",
     "where",
@@ -23,9 +23,11 @@ const KEYS: [&str; 14] = [
     "exclude",
     "order_by",
     "delete_missing",
+    "set_again",
     "run_column",
     "covers",
     "allow_shrink",
+    "truncate",
 ];
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -61,6 +63,7 @@ pub(super) fn read(section: &mut Section, lookup: Lookup<'_>) -> Result<TableSpe
         set: set(section)?,
         order_by: list(section, "order_by")?,
         delete_missing: section.flag("delete_missing")?.unwrap_or(false),
+        set_again: section.flag("set_again")?.unwrap_or(false),
         run_column: section.text("run_column")?,
         covers: list(section, "covers")?,
         allow_shrink: section.flag("allow_shrink")?.unwrap_or(false),
@@ -94,7 +97,7 @@ pub fn table_from_url(url: &str) -> Result<TableSpec> {
         // The shell has filled in what is to be filled in.
         let text = decoded(value)?.replace('$', "$$");
         let value = match key {
-            "delete_missing" | "allow_shrink" | "truncate" => Value::Boolean(text != "false"),
+            "delete_missing" | "set_again" | "allow_shrink" | "truncate" => Value::Boolean(text != "false"),
             "key" | "exclude" | "order_by" | "covers" => {
                 Value::Array(text.split(',').map(|item| Value::String(item.trim().to_owned())).collect())
             }
@@ -227,6 +230,7 @@ fn check(section: &Section, spec: &TableSpec) -> Result<()> {
         ("set", !details.set.is_empty(), merge, "merge"),
         ("order_by", !details.order_by.is_empty(), merge, "merge"),
         ("delete_missing", details.delete_missing, merge, "merge"),
+        ("set_again", details.set_again, merge, "merge"),
         ("run_column", details.run_column.is_some(), spec.mode == Mode::Append, "append"),
         ("truncate", details.truncate, spec.mode == Mode::Table, "table"),
     ];
