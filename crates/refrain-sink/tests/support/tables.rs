@@ -183,6 +183,13 @@ impl Attempt {
     }
 
     pub fn claim(&self) -> HeadVersion {
+        match self.try_claim().unwrap() {
+            ClaimAnswer::Claimed(head) => head.version,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn try_claim(&self) -> Result<ClaimAnswer> {
         let request = ClaimRequest {
             owner: self.key.clone(),
             holder: self.holder,
@@ -192,10 +199,7 @@ impl Attempt {
             fresh_version: HeadVersion::from_uuid(Uuid::new_v4()),
             take_over: false,
         };
-        match self.sink.claim(&self.slot, &request).unwrap() {
-            ClaimAnswer::Claimed(head) => head.version,
-            other => panic!("{other:?}"),
-        }
+        self.sink.claim(&self.slot, &request)
     }
 
     /// Claims, stages and seals.
@@ -254,7 +258,7 @@ pub fn run_id(partition: &str, generation: u64) -> RunId {
 pub fn until(is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never came so far");
+        assert!(begun.elapsed() < Duration::from_mins(1), "it never came so far");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
