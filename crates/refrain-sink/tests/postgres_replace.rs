@@ -50,7 +50,11 @@ fn pgx_04_two_that_replace_one_day_at_once_leave_the_rows_of_one() {
                 tables.until_somebody_waits();
                 assert_eq!(tables.psql("SELECT count(*) FROM delays"), if empty { "0" } else { "2" });
                 proxy.release();
-                assert_eq!(commit.join().unwrap().unwrap(), CommitAnswer::Committed);
+                // The second may have claimed or published before the first could ask what its COMMIT did.
+                match commit.join().unwrap() {
+                    Ok(answer) => assert_eq!(answer, CommitAnswer::Committed),
+                    Err(error) => assert_eq!(error.kind, ErrorKind::Unknown, "{error}"),
+                }
                 // Its claim came before or after the commit: it is the publication, or none.
                 let answer = other.join().unwrap().unwrap();
                 assert!(matches!(answer, CommitAnswer::Committed | CommitAnswer::Rejected), "{answer:?}");
