@@ -151,6 +151,13 @@ pub(super) fn remove(transaction: &mut Transaction<'_>, stage: &Stage) -> Result
     Ok(())
 }
 
+/// The row is another table's from now on, which has the name: one that was replaced, and is to be removed.
+pub(super) fn becomes(transaction: &mut Transaction<'_>, stage: &Stage, oid: &str) -> Result<(), Fault> {
+    let sql = "UPDATE refrain.staging SET relation = $2::text::oid WHERE name = $1";
+    transaction.execute(sql, &[Some(&stage.table.name), Some(oid)])?;
+    Ok(())
+}
+
 /// Forgets the row alone: the table has become something else.
 pub(super) fn forget(transaction: &mut Transaction<'_>, stage: &Stage) -> Result<(), Fault> {
     transaction.execute("DELETE FROM refrain.staging WHERE name = $1", &[Some(&stage.table.name)])?;

@@ -26,10 +26,21 @@ pub(super) fn condition(transaction: &mut Transaction<'_>, slot: &str, published
         });
     }
     let applied = heads::read(transaction, slot)?.and_then(|standing| standing.applied);
-    let Some(Applied { rows: Some(rows), transaction: written, earlier, cluster: there, .. }) = applied else {
+    let Some(Applied { rows: Some(rows), transaction: written, earlier, cluster: there, partition }) = applied else {
         return Ok(Condition::Intact);
     };
     let here = cluster(transaction)?;
+    if let Some(partition) = partition.filter(|_| here.is_some() && here == there) {
+        let sql = format!(
+            "SELECT 1::text FROM pg_inherits WHERE inhrelid = $1::text::oid AND inhparent = to_regclass({})::oid",
+            quote_literal(table)
+        );
+        if transaction.query(&sql, &[Some(&partition)])?.is_empty() {
+            return Ok(Condition::Drifted(
+                "another partition stands in the place of the one that was published".to_owned(),
+            ));
+        }
+    }
     let changed = match written {
         // A row shows the low half of the number of the transaction that wrote it.
         Some(written) if here.is_some() && here == there && earlier => {

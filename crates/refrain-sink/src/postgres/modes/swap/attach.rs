@@ -2,30 +2,31 @@
 
 use super::bounds::{Leaf, Named};
 use super::build::BOUNDS_CHECK;
-use super::{indexes, names, statistics};
+use super::{indexes, names, rights, statistics};
 use crate::postgres::modes::Work;
-use crate::postgres::stage::SCOPE_CHECK;
+use crate::postgres::stage::{self, SCOPE_CHECK};
 use refrain_postgres::{Fault, Relation, Transaction, quote_identifier, quote_literal};
 
 /// Replaces the partition, or attaches the first one. Everything is looked up under the locks that are held already.
-pub(super) fn exchange(transaction: &mut Transaction<'_>, work: &Work<'_>, named: &Named) -> Result<Relation, Fault> {
+pub(super) fn exchange(transaction: &mut Transaction<'_>, work: &Work<'_>, named: &Named) -> Result<(), Fault> {
     let parent = &work.target.relation;
     match &named.standing {
         Some(old) => {
+            rights::demand_free(transaction, old)?;
             let kept = Kept::of(transaction, old)?;
             transaction.simple(&format!("ALTER TABLE {parent} DETACH PARTITION {}", old.relation))?;
+            let gone = step_aside(transaction, work, old, &kept)?;
             let moved = transfer(transaction, work, &old.relation.schema, &kept.owner)?;
             for (sequence, column) in &kept.sequences {
                 transaction.simple(&format!("ALTER SEQUENCE {sequence} OWNED BY {moved}.{column}"))?;
             }
-            transaction.simple(&format!("DROP TABLE {}", old.relation))?;
             transaction.simple(&format!("ALTER TABLE {moved} RENAME TO {}", quote_identifier(&old.relation.name)))?;
             rename(transaction, work, &kept)?;
             run(transaction, &kept.before)?;
             grants(transaction, work, &kept)?;
             attach(transaction, work, named, &old.relation)?;
             run(transaction, &kept.after)?;
-            Ok(old.relation.clone())
+            put_away(transaction, work, old, &gone)
         }
         None => {
             let new = names::partition(transaction, work.target, work.manner())?;
@@ -35,9 +36,33 @@ pub(super) fn exchange(transaction: &mut Transaction<'_>, work: &Work<'_>, named
             names::indexes(transaction, work, &new)?;
             transaction.simple(&format!("COMMENT ON TABLE {new} IS NULL"))?;
             attach(transaction, work, named, &new)?;
-            Ok(new)
+            stage::forget(transaction, work.stage)
         }
     }
+}
+
+/// The old partition gives up its names.
+fn step_aside(transaction: &mut Transaction<'_>, work: &Work<'_>, old: &Leaf, kept: &Kept) -> Result<Relation, Fault> {
+    let own = format!("{}_o", work.stage.table.name);
+    for (place, index) in kept.indexes.iter().enumerate() {
+        let name = quote_identifier(&format!("{own}{place}"));
+        transaction.simple(&format!("ALTER INDEX {} RENAME TO {name}", index.name))?;
+    }
+    for statistic in &kept.statistics {
+        transaction.simple(&format!("DROP STATISTICS {}", statistic.name))?;
+    }
+    transaction.simple(&format!("ALTER TABLE {} RENAME TO {}", old.relation, quote_identifier(&own)))?;
+    Ok(Relation::new(&old.relation.schema, own))
+}
+
+/// The old partition takes the place of the staging table. It is dropped after the commit: the server removes its files
+/// before it answers, and that takes longer the more rows there are.
+fn put_away(transaction: &mut Transaction<'_>, work: &Work<'_>, old: &Leaf, gone: &Relation) -> Result<(), Fault> {
+    let stage = &work.stage.table;
+    transaction.simple(&format!("ALTER TABLE {gone} SET SCHEMA {}", quote_identifier(&stage.schema)))?;
+    let moved = Relation::new(&stage.schema, &gone.name);
+    transaction.simple(&format!("ALTER TABLE {moved} RENAME TO {}", quote_identifier(&stage.name)))?;
+    stage::becomes(transaction, work.stage, &old.oid)
 }
 
 /// Moves the staged table to its schema and gives it to its owner; its name is still its own.
@@ -86,7 +111,7 @@ fn rename(transaction: &mut Transaction<'_>, work: &Work<'_>, kept: &Kept) -> Re
 
 /// Gives the rights that the old partition gave, in their order. Default privileges may have given others.
 fn grants(transaction: &mut Transaction<'_>, work: &Work<'_>, kept: &Kept) -> Result<(), Fault> {
-    let found = rights(transaction, &work.stage.oid)?;
+    let found = granted(transaction, &work.stage.oid)?;
     if found != kept.rights {
         let sql = "SELECT DISTINCT format('REVOKE ALL ON TABLE %I.%I FROM %s', n.nspname, c.relname, \
                      CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END) \
@@ -120,7 +145,7 @@ impl Kept {
             before.extend(made(transaction, sql, old)?);
         }
         let mut after = Vec::new();
-        for sql in [ENABLED, COMMENTS, COMMENTS_OF_PARTS] {
+        for sql in [WANTED, ENABLED, COMMENTS, COMMENTS_OF_PARTS] {
             after.extend(made(transaction, sql, old)?);
         }
         let owned = "SELECT format('%I.%I', n.nspname, s.relname), quote_ident(a.attname) FROM pg_depend d \
@@ -139,7 +164,7 @@ impl Kept {
             statistics: statistics::of(transaction, oid)?,
             sequences: owned.into_iter().filter_map(pair).collect(),
             before,
-            rights: rights(transaction, oid)?,
+            rights: granted(transaction, oid)?,
             column_rights: made(transaction, COLUMN_RIGHTS, old)?,
             after,
         })
@@ -153,7 +178,7 @@ fn made(transaction: &mut Transaction<'_>, sql: &str, old: &Leaf) -> Result<Vec<
 }
 
 /// The rights that a table gives, as statements over the name that the old partition has had.
-fn rights(transaction: &mut Transaction<'_>, oid: &str) -> Result<Vec<String>, Fault> {
+fn granted(transaction: &mut Transaction<'_>, oid: &str) -> Result<Vec<String>, Fault> {
     let sql = "SELECT format('GRANT %s ON TABLE %I.%I TO %s%s', a.privilege_type, n.nspname, c.relname, \
                  CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, \
                  CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' END) \
@@ -194,6 +219,11 @@ const SECURITY: &str = "SELECT format('ALTER TABLE %s %s', {table}, string_agg(s
     LATERAL (SELECT 'ENABLE ROW LEVEL SECURITY' WHERE c.relrowsecurity \
              UNION ALL SELECT 'FORCE ROW LEVEL SECURITY' WHERE c.relforcerowsecurity) AS on_off(s) \
     WHERE c.oid = $1::text::oid GROUP BY c.oid";
+
+/// Values that are wanted by the partition itself as well, which ATTACH forgets (18 keeps such a constraint for each).
+const WANTED: &str = "SELECT format('ALTER TABLE %s ALTER COLUMN %I SET NOT NULL', {table}, a.attname) FROM pg_constraint k \
+    JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] \
+    WHERE k.conrelid = $1::text::oid AND k.contype = 'n' AND k.conislocal AND k.coninhcount > 0";
 
 /// Which triggers and rules act when; of the triggers also those that ATTACH brings.
 const ENABLED: &str = "SELECT format('ALTER TABLE %s %s %s %I', {table}, \

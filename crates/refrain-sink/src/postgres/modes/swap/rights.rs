@@ -11,17 +11,29 @@ pub(super) fn demand(transaction: &mut Transaction<'_>, target: &Target, named: 
     let mut found = transaction.query(RIGHTS, &[Some(&template.oid), Some(&target.oid)])?;
     if let Some(old) = &named.standing {
         found.extend(transaction.query(KEPT, &[Some(&old.oid)])?);
-        found.extend(transaction.query(DEPENDENTS, &[Some(&old.oid)])?);
     }
-    if let Some(row) = found.into_iter().next() {
-        let [why, hint] = <[Option<String>; 2]>::try_from(row).unwrap_or_default();
-        let error = Error::invalid(format!("{} cannot be exchanged: {}", template.relation, why.unwrap_or_default()));
-        return Err(error.hint(hint.unwrap_or_default()).into());
-    }
+    refuse(&template, found)?;
     match &named.standing {
-        Some(old) => refuse_references(transaction, target, old),
+        Some(old) => {
+            demand_free(transaction, old)?;
+            refuse_references(transaction, target, old)
+        }
         None => Ok(()),
     }
+}
+
+/// Refuses a partition to which something is bound that is not a part of it: it would be dropped with the old one, or read
+/// that one for ever.
+pub(super) fn demand_free(transaction: &mut Transaction<'_>, old: &Leaf) -> Result<(), Fault> {
+    let found = transaction.query(DEPENDENTS, &[Some(&old.oid)])?;
+    Ok(refuse(old, found)?)
+}
+
+fn refuse(leaf: &Leaf, found: Vec<Vec<Option<String>>>) -> Result<(), Error> {
+    let Some(row) = found.into_iter().next() else { return Ok(()) };
+    let [why, hint] = <[Option<String>; 2]>::try_from(row).unwrap_or_default();
+    let error = Error::invalid(format!("{} cannot be exchanged: {}", leaf.relation, why.unwrap_or_default()));
+    Err(error.hint(hint.unwrap_or_default()))
 }
 
 /// The server detaches no partition to whose rows others refer, even if the same keys come back at once.
@@ -112,7 +124,9 @@ UNION ALL SELECT format('it belongs to the extension %I', e.extname), 'use mode 
 
 /// Whatever would have to be dropped with the partition and does not hang on it alone.
 const DEPENDENTS: &str = "\
-SELECT pg_describe_object(d.classid, d.objid, d.objsubid) || ' is bound to it', \
+SELECT coalesce((SELECT pg_describe_object('pg_class'::regclass, v.ev_class, 0) FROM pg_rewrite v \
+      WHERE d.classid = 'pg_rewrite'::regclass AND v.oid = d.objid), \
+    pg_describe_object(d.classid, d.objid, d.objsubid)) || ' is bound to it', \
     'let it read the partitioned table, which stays; or use mode = \"replace\"' \
   FROM pg_depend d \
   WHERE d.deptype = 'n' AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = $1::text::oid \
