@@ -30,7 +30,7 @@ impl Read for Hashed {
 
 /// What is in a file.
 pub(crate) enum Input {
-    Plain(Hashed),
+    Plain(Box<Hashed>),
     Gzip(Box<MultiGzDecoder<BufReader<Hashed>>>),
     Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Hashed>>>),
 }
@@ -55,13 +55,13 @@ impl Input {
                 decoder.window_log_max(ZSTD_WINDOW_LOG)?;
                 Self::Zstd(Box::new(decoder))
             }
-            _ => Self::Plain(hashed),
+            _ => Self::Plain(Box::new(hashed)),
         })
     }
 
     /// The digest of the file's bytes and their number, once all was read.
     pub(crate) fn measured(&self) -> (Hash, u64) {
-        let hashed = match self {
+        let hashed: &Hashed = match self {
             Self::Plain(hashed) => hashed,
             Self::Gzip(decoder) => decoder.get_ref().get_ref(),
             Self::Zstd(decoder) => decoder.get_ref().get_ref(),
@@ -116,8 +116,11 @@ impl Trail {
 pub(crate) fn unreadable(path: &Path, error: io::Error) -> Error {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     if matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other) {
-        return Error::guard(format!("`{}` cannot be unpacked: it is damaged or was not written to its end", path.display()))
-            .because(error);
+        return Error::guard(format!(
+            "`{}` cannot be unpacked: it is damaged or was not written to its end",
+            path.display()
+        ))
+        .because(error);
     }
     Error::io(format!("cannot read `{}`", path.display()), error)
 }

@@ -75,7 +75,10 @@ mod tests {
         assert_eq!(read(r#"COPY stage_17, line 123, column delay: "x""#), delay);
         assert_eq!(read("COPY stage_17, Zeile 123, Spalte delay: »x«"), delay);
         assert_eq!(read("COPY stage_17, line 123, column delay: null input"), delay);
-        assert_eq!(read(r#"COPY stage_17, line 5, column arr delay: " b: 7""#), Some((5, Some("arr delay".to_owned()))));
+        assert_eq!(
+            read(r#"COPY stage_17, line 5, column arr delay: " b: 7""#),
+            Some((5, Some("arr delay".to_owned())))
+        );
         assert_eq!(read(r#"COPY stage_17, line 5: "1,2,3""#), Some((5, None)));
         assert_eq!(read("SQL statement \"SELECT 1\""), None);
     }

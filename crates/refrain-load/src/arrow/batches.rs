@@ -45,7 +45,8 @@ enum Reader {
 
 impl Batches {
     pub(super) fn open(path: &Path, format: Format) -> Result<Self> {
-        let mut file = File::open(path).map_err(|error| Error::io(format!("cannot read `{}`", path.display()), error))?;
+        let mut file =
+            File::open(path).map_err(|error| Error::io(format!("cannot read `{}`", path.display()), error))?;
         let opened = if format == Format::Parquet {
             Self::parquet(file)
         } else {
@@ -57,17 +58,20 @@ impl Batches {
         };
         opened.map_err(|error| {
             let name = if format == Format::Parquet { "Parquet" } else { "Arrow IPC" };
-            Error::guard(format!("`{}` cannot be read as {name}: it is another format or was not written to its end", path.display()))
-                .because(error)
+            Error::guard(format!(
+                "`{}` cannot be read as {name}: it is another format or was not written to its end",
+                path.display()
+            ))
+            .because(error)
         })
     }
 
-    /// The types are those of the Parquet schema, not those that the writing program had in memory.
+    /// The types are those that the writing program had in memory, where it has noted them: a duration of pandas is stored as
+    /// a number.
     fn parquet(file: File) -> std::result::Result<Self, Box<dyn StdError + Send + Sync>> {
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let mut metadata = ArrowReaderMetadata::load(&file, options)?;
+        let mut metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
         let parquet = metadata.metadata().file_metadata().schema_descr();
-        let uuids = uuids(parquet);
+        let uuids = uuids(parquet, metadata.schema());
         if let Some(schema) = with_wide_int96(metadata.schema(), parquet) {
             let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
             metadata = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)?;
@@ -79,7 +83,8 @@ impl Batches {
         });
         let fitting = BATCH_BYTES / widest.max().unwrap_or(0).max(1);
         let batch = usize::try_from(fitting).unwrap_or(MOST_ROWS).clamp(1, MOST_ROWS);
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_batch_size(batch).build()?;
+        let reader =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_batch_size(batch).build()?;
         let schema = reader.schema();
         Ok(Self { reader: Reader::Parquet(reader), schema, uuids, done: 0, all: u64::try_from(rows).ok() })
     }
@@ -157,9 +162,10 @@ impl Batches {
 }
 
 /// The columns of sixteen bytes that Parquet calls UUIDs.
-fn uuids(parquet: &SchemaDescriptor) -> Vec<bool> {
-    let fields = parquet.root_schema().get_fields();
-    fields.iter().map(|field| field.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid)).collect()
+fn uuids(parquet: &SchemaDescriptor, schema: &Schema) -> Vec<bool> {
+    let fields = parquet.root_schema().get_fields().iter();
+    let annotated = fields.map(|field| field.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid));
+    annotated.zip(arrow_uuids(schema)).map(|(annotated, named)| annotated || named).collect()
 }
 
 fn arrow_uuids(schema: &Schema) -> Vec<bool> {
@@ -170,12 +176,16 @@ fn arrow_uuids(schema: &Schema) -> Vec<bool> {
 fn with_wide_int96(schema: &Schema, parquet: &SchemaDescriptor) -> Option<Schema> {
     let mut is_any = false;
     let fields = schema.fields().iter().zip(parquet.root_schema().get_fields()).map(|(field, parquet)| {
-        if parquet.is_primitive() && parquet.get_physical_type() == Physical::INT96 {
-            is_any = true;
-            let kind = DataType::Timestamp(TimeUnit::Microsecond, None);
-            return Arc::new(Field::clone(field).with_data_type(kind));
+        match field.data_type() {
+            DataType::Timestamp(TimeUnit::Nanosecond, zone)
+                if parquet.is_primitive() && parquet.get_physical_type() == Physical::INT96 =>
+            {
+                is_any = true;
+                let kind = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+                Arc::new(Field::clone(field).with_data_type(kind))
+            }
+            _ => Arc::clone(field),
         }
-        Arc::clone(field)
     });
     let fields: Fields = fields.collect();
     is_any.then(|| Schema::new(fields))

@@ -82,10 +82,8 @@ pub(super) fn interval(months: i32, days: i32, time: i64, unit: TimeUnit, out: &
 #[inline]
 fn clock(seconds: i64, fraction: i64, digits: usize, out: &mut Vec<u8>) {
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let [a, b] = two(hour);
-    let [c, d] = two(minute);
-    let [e, f] = two(second);
-    out.extend_from_slice(&[a, b, b':', c, d, b':', e, f]);
+    let (hour, minute, second) = (two(hour), two(minute), two(second));
+    out.extend_from_slice(&[hour[0], hour[1], b':', minute[0], minute[1], b':', second[0], second[1]]);
     push_fraction(fraction.unsigned_abs(), digits, out);
 }
 
@@ -99,9 +97,7 @@ fn push_fraction(mut fraction: u64, digits: usize, out: &mut Vec<u8>) {
     out.push(b'.');
     out.resize(start + 1 + digits, b'0');
     for digit in out[start + 1..].iter_mut().rev() {
-        #[expect(clippy::cast_possible_truncation, reason = "a decimal digit")]
-        let value = (fraction % 10) as u8;
-        *digit = b'0' + value;
+        *digit = b'0' + (fraction % 10) as u8;
         fraction /= 10;
     }
 }
@@ -112,16 +108,14 @@ fn push_date(days: i64, out: &mut Vec<u8>) -> bool {
     let (year, month, day) = civil_from_days(days);
     let is_before_christ = year <= 0;
     let year = if is_before_christ { 1 - year } else { year };
-    let [c, d] = two(month);
-    let [e, f] = two(day);
     if year < 10_000 {
-        let [a, b] = two(year / 100);
-        let [g, h] = two(year % 100);
-        out.extend_from_slice(&[a, b, g, h, b'-', c, d, b'-', e, f]);
+        let (century, rest) = (two(year / 100), two(year % 100));
+        out.extend_from_slice(&[century[0], century[1], rest[0], rest[1]]);
     } else {
         super::number::whole(year, out);
-        out.extend_from_slice(&[b'-', c, d, b'-', e, f]);
     }
+    let (month, day) = (two(month), two(day));
+    out.extend_from_slice(&[b'-', month[0], month[1], b'-', day[0], day[1]]);
     is_before_christ
 }
 

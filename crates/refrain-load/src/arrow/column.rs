@@ -8,11 +8,11 @@ use crate::options::Shape;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
-    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType,
     IntervalYearMonthType, Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray, LargeStringArray, StringArray,
@@ -106,7 +106,11 @@ pub(super) enum Ranges {
 }
 
 impl Ranges {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "offsets into an array that is in memory")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "offsets into an array that is in memory"
+    )]
     pub(super) fn of(&self, row: usize) -> Range<usize> {
         match self {
             Self::Small(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
@@ -117,23 +121,28 @@ impl Ranges {
 }
 
 /// Whether a type can be written; the one that cannot, otherwise.
-pub(super) fn check(kind: &DataType, form: Form) -> Result<(), DataType> {
+pub(super) fn check(kind: &DataType) -> Result<(), DataType> {
     match kind {
         DataType::RunEndEncoded(..) | DataType::Union(..) | DataType::ListView(_) | DataType::LargeListView(_) => {
             Err(kind.clone())
         }
-        DataType::Dictionary(_, inner) => check(inner, form),
-        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) | DataType::Map(inner, _) => {
-            check(inner.data_type(), form)
-        }
-        DataType::Struct(fields) => fields.iter().try_for_each(|field| check(field.data_type(), form)),
+        DataType::Dictionary(_, inner) => check(inner),
+        DataType::List(inner)
+        | DataType::LargeList(inner)
+        | DataType::FixedSizeList(inner, _)
+        | DataType::Map(inner, _) => check(inner.data_type()),
+        DataType::Struct(fields) => fields.iter().try_for_each(|field| check(field.data_type())),
         _ => Ok(()),
     }
 }
 
 impl Column {
     pub(super) fn new(array: &dyn Array, form: Form) -> Self {
-        Self { nulls: array.logical_nulls().filter(|nulls| nulls.null_count() > 0), values: values(array, form), shape: form.shape }
+        Self {
+            nulls: array.logical_nulls().filter(|nulls| nulls.null_count() > 0),
+            values: values(array, form),
+            shape: form.shape,
+        }
     }
 
     #[inline]
@@ -279,7 +288,9 @@ fn values(array: &dyn Array, form: Form) -> Values {
         DataType::Date64 => Values::Date64(primitive!(Date64Type)),
         DataType::Time32(TimeUnit::Second) => Values::Time32(primitive!(Time32SecondType), TimeUnit::Second),
         DataType::Time32(unit) => Values::Time32(primitive!(Time32MillisecondType), *unit),
-        DataType::Time64(TimeUnit::Microsecond) => Values::Time64(primitive!(Time64MicrosecondType), TimeUnit::Microsecond),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            Values::Time64(primitive!(Time64MicrosecondType), TimeUnit::Microsecond)
+        }
         DataType::Time64(unit) => Values::Time64(primitive!(Time64NanosecondType), *unit),
         DataType::Timestamp(unit, zone) => {
             let values = match unit {

@@ -62,8 +62,8 @@ impl Batched {
             .enumerate()
             .map(|(place, name)| Form { shape: options.shape(name), is_uuid: batches.is_uuid(place) })
             .collect();
-        for (field, form) in schema.fields().iter().zip(&forms) {
-            column::check(field.data_type(), *form).map_err(|kind| {
+        for field in schema.fields() {
+            column::check(field.data_type()).map_err(|kind| {
                 Error::guard(format!("column `{}` of `{}` is of the type {kind}", field.name(), path.display()))
                     .hint("write it as a type that PostgreSQL has, or as text")
             })?;
@@ -71,7 +71,20 @@ impl Batched {
         let trail = Trail::open(path).map_err(|error| Error::io(format!("cannot read `{}`", path.display()), error))?;
         let path = path.to_owned();
         let (current, scratch) = (vec![], vec![]);
-        Ok(Self { path, format, batches, trail, columns, forms, current, in_batch: 0, done: 0, rows: 0, scratch, is_over: false })
+        Ok(Self {
+            path,
+            format,
+            batches,
+            trail,
+            columns,
+            forms,
+            current,
+            in_batch: 0,
+            done: 0,
+            rows: 0,
+            scratch,
+            is_over: false,
+        })
     }
 
     pub(crate) fn columns(&self) -> &[String] {

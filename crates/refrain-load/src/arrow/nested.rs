@@ -67,7 +67,9 @@ fn is_bare(values: &Values, text: &[u8]) -> bool {
         | Values::Decimal64(..)
         | Values::Decimal128(..)
         | Values::Decimal256(..) => true,
-        Values::Float16(_) | Values::Float32(_) | Values::Float64(_) => !text.ends_with(b"NaN") && !text.ends_with(b"y"),
+        Values::Float16(_) | Values::Float32(_) | Values::Float64(_) => {
+            !text.ends_with(b"NaN") && !text.ends_with(b"y")
+        }
         _ => false,
     }
 }
@@ -77,23 +79,16 @@ fn array_literal(elements: &Column, range: Range<usize>, out: &mut Vec<u8>) {
         if elements.is_null(element) {
             return out.extend_from_slice(array_text::NULL);
         }
-        match &elements.values {
-            Values::List(ranges, inner, _) => array_literal(inner, ranges.of(element), out),
-            _ => {
-                let mut text = vec![];
-                elements.shown(element, &mut text);
-                array_text::push(&text, out);
-            }
+        if let Values::List(ranges, inner, _) = &elements.values {
+            return array_literal(inner, ranges.of(element), out);
         }
+        let mut text = vec![];
+        elements.shown(element, &mut text);
+        array_text::push(&text, out);
     });
 }
 
-fn sequence(
-    brackets: (u8, u8),
-    range: Range<usize>,
-    out: &mut Vec<u8>,
-    mut write: impl FnMut(usize, &mut Vec<u8>),
-) {
+fn sequence(brackets: (u8, u8), range: Range<usize>, out: &mut Vec<u8>, mut write: impl FnMut(usize, &mut Vec<u8>)) {
     out.push(brackets.0);
     for (place, element) in range.enumerate() {
         if place > 0 {

@@ -119,7 +119,7 @@ mod tests {
             (0.1, "0.1"),
             (5.0, "5"),
             (-0.0, "-0"),
-            (1e300, "1e300"),
+            (1e300, "1e+300"),
             (f64::NAN, "NaN"),
             (f64::INFINITY, "Infinity"),
             (f64::NEG_INFINITY, "-Infinity"),

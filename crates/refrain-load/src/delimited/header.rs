@@ -91,7 +91,8 @@ fn names(record: &[u8], delimiter: u8) -> Option<Vec<String>> {
         }
     }
     let starts = std::iter::once(0).chain(ends.iter().copied());
-    let names = starts.zip(&ends[..fields]).map(|(start, end)| std::str::from_utf8(&text[start..*end]).map(str::to_owned));
+    let names =
+        starts.zip(&ends[..fields]).map(|(start, end)| std::str::from_utf8(&text[start..*end]).map(str::to_owned));
     names.collect::<Result<_, _>>().ok()
 }
 

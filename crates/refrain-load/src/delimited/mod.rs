@@ -191,9 +191,8 @@ impl Seen {
 /// The delimiter and the text of NULL, as COPY allows them.
 fn spelling(format: Format, options: &Options) -> Result<(u8, String)> {
     let delimiter = options.delimiter.unwrap_or(if format == Format::Tsv { '\t' } else { ',' });
-    let byte = u8::try_from(delimiter).ok().filter(|byte| {
-        byte.is_ascii() && !matches!(*byte, 0 | b'\n' | b'\r' | QUOTE)
-    });
+    let byte =
+        u8::try_from(delimiter).ok().filter(|byte| byte.is_ascii() && !matches!(*byte, 0 | b'\n' | b'\r' | QUOTE));
     let Some(byte) = byte else {
         return Err(Error::invalid(format!("{delimiter:?} cannot stand between fields"))
             .hint("name one ASCII character, such as \";\" or \"|\""));

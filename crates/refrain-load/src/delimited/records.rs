@@ -23,7 +23,8 @@ pub(super) fn find(
 ) -> Option<Place> {
     let mut input = Input::open(path).ok()?;
     let mut buffer = vec![0; 256 << 10];
-    let mut count = Count { ends: Ends::Unknown, is_in_quotes: false, server: 1, line: 1, before: 0, row: 0, begins: 1 };
+    let mut count =
+        Count { ends: Ends::Unknown, is_in_quotes: false, server: 1, line: 1, before: 0, row: 0, begins: 1 };
     let mut record = vec![];
     loop {
         let read = input.read(&mut buffer).ok()?;
