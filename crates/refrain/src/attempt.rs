@@ -1,7 +1,7 @@
 //! An attempt that is open: it has the lease, its slots are claimed, its inputs are pinned, and it may write.
 
 use crate::clock::Stopwatch;
-use crate::driver::{Driver, Failure, Pause};
+use crate::driver::{Driver, Failure, Other, Pause};
 use crate::environment::variable_part;
 use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
@@ -137,8 +137,25 @@ impl<'b> Work<'b> {
         };
         match work.prepare() {
             Ok(()) => Ok(work),
+            Err(_) if work.is_outdone() => Err(Box::new(work.lease_lost())),
             Err(error) => Err(Box::new(work.abandon(error.into()))),
         }
+    }
+
+    /// Whether another attempt has claimed an output since this one did: what stands there is its business, and no failure
+    /// of this one.
+    fn is_outdone(&mut self) -> bool {
+        let claimed = self.driver.machine.heads();
+        let now = claimed.iter().filter_map(|(slot, head)| {
+            let now = self.driver.boundary.sinks.of(slot).and_then(|sink| sink.read(slot)).ok()??;
+            (now.version != head.version).then_some(now)
+        });
+        let other = now.last();
+        let outdone = other.is_some();
+        if let Some(head) = other {
+            self.driver.other = Some(Other::Head(Box::new(head)));
+        }
+        outdone
     }
 
     fn prepare(&mut self) -> Result<()> {
