@@ -146,6 +146,7 @@ pub struct Attempt {
     sealed: Option<Box<Publication>>,
     anchor_sent: bool,
     anchor_landed: bool,
+    repairs: bool,
 }
 
 impl Attempt {
@@ -163,7 +164,15 @@ impl Attempt {
             sealed: None,
             anchor_sent: false,
             anchor_landed: false,
+            repairs: false,
         }
+    }
+
+    /// 13.1: the same, for a person who has decided that a damaged anchor is replaced. The run it works for must be of a
+    /// later generation than every head.
+    #[must_use]
+    pub fn repairing(self) -> Self {
+        Self { repairs: true, ..self }
     }
 
     /// What to do next.
@@ -400,7 +409,7 @@ impl Attempt {
             let anchor = publication.run.anchor().and_then(|anchor| Some((anchor, self.heads.get(anchor)?)));
             let sound = anchor
                 .is_some_and(|(_, at)| at.shows(publication.attempt) || at.generation() > publication.run.generation);
-            if !sound {
+            if !sound && !self.repairs {
                 let anchor = publication
                     .run
                     .anchor()

@@ -95,6 +95,8 @@ impl<'b> Driver<'b> {
     ) -> Self {
         let id = ids::attempt();
         let machine = Attempt::new(id, goal, plan.outputs.iter().map(|output| output.slot.clone()));
+        let repairs = goal == Goal::Replace && options.adopt;
+        let machine = if repairs { machine.repairing() } else { machine };
         let mut report = Report::new(&plan.key, boundary.now());
         report.attempt = Some(id);
         Self {

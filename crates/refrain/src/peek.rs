@@ -45,7 +45,9 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
         return Ok(Peek::Go { want: rerun(known.max(theirs)), notes: vec![line] });
     }
     if options.repeat == Repeat::Always {
-        return Ok(Peek::Go { want: rerun(current), notes: Vec::new() });
+        // 13.1: also later than what other outputs show, should the record of the first one be damaged.
+        let from = if options.adopt { current.max(highest(boundary, plan)?) } else { current };
+        return Ok(Peek::Go { want: rerun(from), notes: Vec::new() });
     }
     if let Some(watermark) = folded.filter(|_| published.is_none()) {
         return Err(compact::refuse(plan, &watermark)); // 12.3
@@ -88,6 +90,16 @@ fn others(boundary: &Boundary, plan: &Plan) -> Result<Option<(Generation, String
         }
     }
     Ok(newest)
+}
+
+/// The latest generation that any output shows.
+fn highest(boundary: &Boundary, plan: &Plan) -> Result<Generation> {
+    let mut highest = Generation::default();
+    for output in &plan.outputs {
+        let head = boundary.sinks.of(&output.slot)?.read(&output.slot)?;
+        highest = highest.max(head.map(|head| head.generation()).unwrap_or_default());
+    }
+    Ok(highest)
 }
 
 fn rerun(from: Generation) -> Want {
