@@ -83,7 +83,14 @@ impl Refusal {
             _ => ErrorKind::Invalid,
         };
         let error = Error::new(kind, format!("{what}: {self}"));
-        match self.hint {
+        let usual = match &*self.code {
+            "42501" => Some("let the owner grant the right; docs/POSTGRESQL.md says which are needed"),
+            code if code.starts_with("22") => {
+                Some("a value is none of its column's type: compare refrain.toml (`where`) and the rows with the table")
+            }
+            _ => None,
+        };
+        match self.hint.or_else(|| usual.map(str::to_owned)) {
             Some(hint) => error.hint(hint),
             None => error,
         }
