@@ -50,8 +50,8 @@ pub(super) fn commit(
 }
 
 /// Drops the partition that was replaced. What goes wrong here changes nothing of what is published: it stays, known by its
-/// row, until the slot is published again.
-fn clear(site: &Site, slot: &SlotAddress, attempt: AttemptId) {
+/// row, until the slot is published again or `refrain gc` is called.
+pub(super) fn clear(site: &Site, slot: &SlotAddress, attempt: AttemptId) {
     let cleared = site.change(None, |transaction| match stage::find(transaction, attempt, slot)? {
         Some(stage) => stage::remove(transaction, &stage),
         None => Ok(()),

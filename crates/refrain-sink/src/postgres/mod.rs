@@ -187,7 +187,7 @@ impl Sink for PostgresSink {
                 let standing = heads::lock(transaction, name)?.map(|standing| standing.head);
                 return Ok(match decide_claim(standing.as_ref(), request) {
                     ClaimDecision::Accept(head) if standing.is_none() => {
-                    horizon::test(transaction, name, &request.owner)?;
+                        horizon::test(transaction, name, &request.owner)?;
                         if !heads::insert(transaction, name, &head)? {
                             continue;
                         }
@@ -305,7 +305,18 @@ impl Sink for PostgresSink {
         files::remove(&self.directory, slot, id)
     }
 
-    fn trim(&self, _slot: &SlotAddress, _keep: &Keep, _now: Timestamp, _dry_run: bool) -> Result<Vec<Version>> {
+    /// A table has no earlier versions. What an exchange of partitions has replaced, and whoever committed it could not drop
+    /// any more, is dropped: the head shows that it is replaced.
+    fn trim(&self, slot: &SlotAddress, _keep: &Keep, _now: Timestamp, dry_run: bool) -> Result<Vec<Version>> {
+        let replaced = self.look(slot, |transaction, name| {
+            let head = heads::read(transaction, name)?.map(|standing| standing.head);
+            let Some(publication) = head.and_then(|head| head.publication) else { return Ok(None) };
+            let stage = stage::find(transaction, publication.attempt, slot)?;
+            Ok(stage.map(|_| publication.attempt))
+        })?;
+        if let Some(attempt) = replaced.filter(|_| !dry_run) {
+            commit::clear(&*self.site(slot)?, slot, attempt);
+        }
         Ok(Vec::new())
     }
 }
