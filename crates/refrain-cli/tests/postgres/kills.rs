@@ -67,6 +67,49 @@ fn pgx_05_appended_rows_survive_a_kill_at_every_point() {
 }
 
 #[test]
+fn pgx_05_merged_rows_survive_a_kill_at_every_point() {
+    let scene = Scene::new(Version::V18);
+    scene.sql("ALTER TABLE flights ADD PRIMARY KEY (dt, carrier)");
+    scene.declare("mode = \"merge\", where = \"dt = {date}\", delete_missing = true, from = \"flights.csv\"");
+    scene.ends(&kill_everywhere(&scene, true));
+}
+
+#[test]
+fn pgx_05_an_exchanged_partition_survives_a_kill_at_every_point() {
+    let scene = Scene::new(Version::V15);
+    scene.sql(&format!("DROP TABLE flights; {} PARTITION BY LIST (dt)", crate::scene::TABLE));
+    scene.declare("mode = \"swap-partition\", where = \"dt = {date}\", from = \"flights.csv\"");
+    scene.ends(&kill_everywhere(&scene, true));
+    // Each day has one partition, attached, and nothing was left beside them.
+    let beside = "SELECT count(*) FROM pg_class WHERE relname <> 'flights' AND relkind = 'r' AND NOT relispartition \
+                  AND relnamespace = 'public'::regnamespace";
+    assert_eq!(scene.sql(beside), "0");
+}
+
+#[test]
+fn pgx_05_rows_of_sql_survive_a_kill_at_every_point() {
+    let scene = Scene::new(Version::V15);
+    scene.sql("CREATE TABLE source AS SELECT 'A' || n AS carrier, n AS flights FROM generate_series(1, 14) n");
+    // As many rows and flights as the file of the days without one of their own.
+    scene.sql("UPDATE source SET flights = flights + 842 - (SELECT sum(flights) FROM source) WHERE carrier = 'A1'");
+    scene.home.write(
+        "flights.sql",
+        "INSERT INTO \"REFRAIN_STAGING\" (dt, carrier, flights, distance, attempt)\n\
+         SELECT :date::date, carrier, flights, 1, pg_current_xact_id()::text FROM public.source;\n",
+    );
+    scene.declare("mode = \"replace\", where = \"dt = {date}\", sql = \"flights.sql\"");
+    for (index, point) in points(&scene, &["--date", "2014-01-01"]).iter().enumerate() {
+        let date = date(index);
+        let crashing = scene.refrain().env("REFRAIN_CRASH_AT", format!("{point}=kill"));
+        crashing.run(["run", "flights", "--date", &date]).expect_signal(SIGKILL);
+        scene.run(&["--date", &date]).success();
+        let count = format!("SELECT count(*), sum(flights), count(DISTINCT attempt) FROM flights WHERE dt = '{date}'");
+        assert_eq!(scene.sql(&count), "14|842|1", "killed at {point}");
+    }
+    has_no_leftover(&scene.home, &scene.database, &scene.home.run(["gc"]).success());
+}
+
+#[test]
 fn pgx_05_a_whole_table_survives_a_kill_at_every_point() {
     let scene = Scene::new(Version::V18);
     scene.declare("mode = \"table\", from = \"flights.csv\"");

@@ -6,6 +6,12 @@
 #[path = "../call/mod.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod call;
+mod cuts;
+mod errors;
+mod freezes;
 mod kills;
+mod races;
 mod scene;
+mod servers;
+mod standbys;
 mod watch;

@@ -84,11 +84,6 @@ impl Scene {
         self.home.run([&["run", "flights"], flags].concat())
     }
 
-    /// Publishes a day, again if it is there.
-    pub(crate) fn rerun(&self, date: &str) -> Output {
-        self.run(&["--date", date, "--rerun"])
-    }
-
     pub(crate) fn sql(&self, sql: &str) -> String {
         self.database.psql(sql)
     }
@@ -163,7 +158,7 @@ pub(crate) fn has_no_leftover(home: &Home, database: &Database, gc: &Output) {
     let rows = database.psql("SELECT name FROM refrain.staging");
     let tables = database.psql(
         "SELECT relname FROM pg_class WHERE relnamespace = 'refrain'::regnamespace AND relkind IN ('r', 'p') \
-         AND relname !~ '^(site|head|staging|store|key|attempt|watermark)$'",
+         AND relname !~ '^(site|head|horizon|staging|store|key|attempt|watermark)$'",
     );
     assert_eq!((rows.as_str(), tables.as_str()), ("", ""), "left in the database\n{gc}");
     assert_eq!(names(&home.join(".refrain/tables")), Vec::<String>::new(), "left in the home\n{gc}");
