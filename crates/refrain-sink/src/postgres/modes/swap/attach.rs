@@ -10,35 +10,34 @@ use refrain_postgres::{Fault, Relation, Transaction, quote_identifier, quote_lit
 /// Replaces the partition, or attaches the first one. Everything is looked up under the locks that are held already.
 pub(super) fn exchange(transaction: &mut Transaction<'_>, work: &Work<'_>, named: &Named) -> Result<(), Fault> {
     let parent = &work.target.relation;
-    match &named.standing {
-        Some(old) => {
-            rights::demand_free(transaction, old)?;
-            let kept = Kept::of(transaction, old)?;
-            transaction.simple(&format!("ALTER TABLE {parent} DETACH PARTITION {}", old.relation))?;
-            let gone = step_aside(transaction, work, old, &kept)?;
-            let moved = transfer(transaction, work, &old.relation.schema, &kept.owner)?;
-            for (sequence, column) in &kept.sequences {
-                transaction.simple(&format!("ALTER SEQUENCE {sequence} OWNED BY {moved}.{column}"))?;
-            }
-            transaction.simple(&format!("ALTER TABLE {moved} RENAME TO {}", quote_identifier(&old.relation.name)))?;
-            rename(transaction, work, &kept)?;
-            run(transaction, &kept.before)?;
-            grants(transaction, work, &kept)?;
-            attach(transaction, work, named, &old.relation)?;
-            run(transaction, &kept.after)?;
-            put_away(transaction, work, old, &gone)
-        }
-        None => {
-            let new = names::partition(transaction, work.target, work.manner())?;
-            let owner = owner(transaction, &work.target.oid)?;
-            let moved = transfer(transaction, work, &new.schema, &owner)?;
-            transaction.simple(&format!("ALTER TABLE {moved} RENAME TO {}", quote_identifier(&new.name)))?;
-            names::indexes(transaction, work, &new)?;
-            transaction.simple(&format!("COMMENT ON TABLE {new} IS NULL"))?;
-            attach(transaction, work, named, &new)?;
-            stage::forget(transaction, work.stage)
-        }
+    let Some(old) = &named.standing else { return first(transaction, work, named) };
+    rights::demand_free(transaction, old)?;
+    let kept = Kept::of(transaction, old)?;
+    transaction.simple(&format!("ALTER TABLE {parent} DETACH PARTITION {}", old.relation))?;
+    let gone = step_aside(transaction, work, old, &kept)?;
+    let moved = transfer(transaction, work, &old.relation.schema, &kept.owner)?;
+    for (sequence, column) in &kept.sequences {
+        transaction.simple(&format!("ALTER SEQUENCE {sequence} OWNED BY {moved}.{column}"))?;
     }
+    transaction.simple(&format!("ALTER TABLE {moved} RENAME TO {}", quote_identifier(&old.relation.name)))?;
+    rename(transaction, work, &kept)?;
+    run(transaction, &kept.before)?;
+    grants(transaction, work, &kept)?;
+    attach(transaction, work, named, &old.relation)?;
+    run(transaction, &kept.after)?;
+    put_away(transaction, work, old, &gone)
+}
+
+/// Attaches the first partition of the scope.
+fn first(transaction: &mut Transaction<'_>, work: &Work<'_>, named: &Named) -> Result<(), Fault> {
+    let new = names::partition(transaction, work.target, work.manner())?;
+    let owner = owner(transaction, &work.target.oid)?;
+    let moved = transfer(transaction, work, &new.schema, &owner)?;
+    transaction.simple(&format!("ALTER TABLE {moved} RENAME TO {}", quote_identifier(&new.name)))?;
+    names::indexes(transaction, work, &new)?;
+    transaction.simple(&format!("COMMENT ON TABLE {new} IS NULL"))?;
+    attach(transaction, work, named, &new)?;
+    stage::forget(transaction, work.stage)
 }
 
 /// The old partition gives up its names.

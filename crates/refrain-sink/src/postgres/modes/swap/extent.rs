@@ -212,8 +212,8 @@ impl Extent {
                 continue;
             }
             let place = extent.equal.len() + 1;
-            extent.lower = end(low, &lower[place..], key)?;
-            extent.upper = end(high, &upper[place..], key)?;
+            extent.lower = end(low, &lower[place..], key).ok()?;
+            extent.upper = end(high, &upper[place..], key).ok()?;
             return Some(extent.normal(keys));
         }
         None
@@ -264,15 +264,18 @@ impl Extent {
 }
 
 /// One end of the range of a column, given what the further columns have there: all the least (the value is the end) or all
-/// the greatest (the value is the last before it). Nothing when the further columns matter.
-fn end(datum: &Datum, further: &[Datum], key: &Key) -> Option<Option<String>> {
-    let Datum::Value(literal) = datum else { return Some(None) };
+/// the greatest (the value is the last before it). Nothing where it is open.
+fn end(datum: &Datum, further: &[Datum], key: &Key) -> Result<Option<String>, FurtherColumnsMatter> {
+    let Datum::Value(literal) = datum else { return Ok(None) };
     let value = key.value(literal);
     if further.iter().all(|datum| *datum == Datum::Minimum) {
-        return Some(Some(value));
+        return Ok(Some(value));
     }
-    if further.iter().all(|datum| *datum == Datum::Maximum) { key.next(&value).map(Some) } else { None }
+    let next = further.iter().all(|datum| *datum == Datum::Maximum).then(|| key.next(&value)).flatten();
+    next.map(Some).ok_or(FurtherColumnsMatter)
 }
+
+struct FurtherColumnsMatter;
 
 #[cfg(test)]
 mod tests {
