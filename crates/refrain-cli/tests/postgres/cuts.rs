@@ -36,9 +36,9 @@ fn cut_everywhere(version: Version, what: &str) {
         }
         let cuts = proxy.cuts();
         if message.1 {
-            proxy.cut_after(message.0.as_bytes())
+            proxy.cut_after(message.0.as_bytes());
         } else {
-            proxy.cut_before(message.0.as_bytes())
+            proxy.cut_before(message.0.as_bytes());
         }
         let call = run(&scene.home, &["flights", "--date", &date, "--rerun"], "").published();
         assert_eq!(proxy.cuts(), cuts + 1, "{message:?}\n{}", call.output);
@@ -96,9 +96,9 @@ fn pgx_01_what_two_servers_committed_is_told_once_whichever_answer_is_lost() {
         let date = crate::scene::date(index);
         let proxy = &proxies[cut.0];
         if cut.1 {
-            proxy.cut_after(COMMIT.as_bytes())
+            proxy.cut_after(COMMIT.as_bytes());
         } else {
-            proxy.cut_before(COMMIT.as_bytes())
+            proxy.cut_before(COMMIT.as_bytes());
         }
         run(&scene.home, &["flights", "--date", &date], "").published();
         assert_eq!(scene.shown(&date, "one"), crate::scene::shown_in(&other, &date, "other"));

@@ -119,7 +119,7 @@ impl Scene {
                 .filter(|entry| entry["generation"] == *generation && entry["ending"]["outcome"] == "published")
                 .map(|entry| text(&entry["attempt"]))
                 .collect();
-            assert_eq!(published, [shown.clone()], "{context}: entries of the publication");
+            assert_eq!(published, *std::slice::from_ref(&shown), "{context}: entries of the publication");
             assert_eq!(self.head(date), shown, "{context}: the head");
         }
         has_no_leftover(&self.home, &self.database, &gc);
