@@ -264,7 +264,11 @@ impl CopyIn {
 
 /// What holds for one transaction.
 fn settings(limits: &Limits) -> String {
-    let mut sql = String::from("SET LOCAL search_path = pg_catalog, pg_temp; ");
+    // What a text means must not depend on the role's defaults: neither a time without a zone nor a date with slashes.
+    let mut sql = String::from(
+        "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, MDY'; \
+         SET LOCAL intervalstyle = 'postgres'; ",
+    );
     let mut limit = |name: &str, value: Duration| {
         let _infallible = write!(sql, "SET LOCAL {name} = {}; ", value.as_millis());
     };

@@ -8,6 +8,9 @@ use refrain_load::{Format, Options, Shape, Source, parse_context};
 use refrain_postgres::{Fault, Refusal, Transaction};
 use std::path::Path;
 
+/// What other programs write for NULL.
+const MEANT_AS_NULL: [&str; 9] = ["NA", "N/A", "NULL", "null", "None", "nan", "NaN", "\\N", "-"];
+
 /// Where the wanted size of a chunk is reached by itself.
 const CHUNK: usize = 256 * 1024;
 
@@ -36,13 +39,26 @@ pub(super) fn load(
     let named = |error: Error| error.within(format!("`{name}`"));
     let mut source = refrain_load::open(path, format, &options).map_err(named)?;
     check_columns(&source, stage, target).map_err(named)?;
-    let rows = if source.columns().is_empty() { 0 } else { copy(transaction, stage, &mut source, &name)? };
+    let rows = if source.columns().is_empty() {
+        drain(&mut source).map_err(named)?
+    } else {
+        copy(transaction, stage, &mut source, &name)?
+    };
     Ok(Found {
         rows,
         bytes: source.bytes(),
         digest: format!("blake3:{}", source.digest().to_hex()),
         columns: columns(&source, stage, target),
     })
+}
+
+/// Reads a file without columns to its end, for its digest.
+fn drain(source: &mut Source) -> Result<u64> {
+    let mut chunk = Vec::new();
+    while source.next_chunk(&mut chunk)? {
+        chunk.clear();
+    }
+    Ok(0)
 }
 
 fn copy(transaction: &mut Transaction<'_>, stage: &Stage, source: &mut Source, name: &str) -> Result<u64, Fault> {
@@ -81,7 +97,7 @@ fn row_refused(refusal: Refusal, source: &Source, stage: &Stage, name: &str) -> 
     let of_the_row = matches!(refusal.code.get(..2), Some("22" | "23"));
     let context = refusal.context.as_deref().unwrap_or_default();
     let place = parse_context(context, &stage.table.name, source.columns())
-        .map(|(line, column)| source.explain(line, column.as_deref()).to_string());
+        .map(|(line, column)| source.explain(line, column.as_deref()));
     match place {
         Some(place) if of_the_row => {
             let why = if refusal.constraint.as_deref() == Some(SCOPE_CHECK) {
@@ -89,7 +105,14 @@ fn row_refused(refusal: Refusal, source: &Source, stage: &Stage, name: &str) -> 
             } else {
                 refusal.message.clone()
             };
-            Error::guard(format!("`{name}`, {place}: {why}")).into()
+            let error = Error::guard(format!("`{name}`, {place}: {why}"));
+            match place.value.filter(|value| refusal.code.starts_with("22") && MEANT_AS_NULL.contains(&value.as_str()))
+            {
+                Some(value) => {
+                    error.hint(format!("if `{value}` stands for NULL in the file: null = \"{value}\"")).into()
+                }
+                None => error.into(),
+            }
         }
         Some(place) => {
             Fault::Refused(Box::new(Refusal { message: format!("`{name}`, {place}: {}", refusal.message), ..refusal }))

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything that is declared of one table, filled in for one partition. Holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "as many independent wishes")]
 pub struct Manner {
     /// The table's schema.
     pub schema: String,

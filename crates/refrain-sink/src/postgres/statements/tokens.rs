@@ -263,10 +263,8 @@ fn end_of_quote(body: &str, quote: char, escapes: bool) -> Option<usize> {
     while let Some((index, character)) = characters.next() {
         if escapes && character == '\\' {
             characters.next();
-        } else if character == quote {
-            if characters.next_if(|(_, next)| *next == quote).is_none() {
-                return Some(index + 1);
-            }
+        } else if character == quote && characters.next_if(|(_, next)| *next == quote).is_none() {
+            return Some(index + 1);
         }
     }
     None
