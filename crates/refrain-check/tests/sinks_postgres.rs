@@ -188,9 +188,8 @@ impl SinkUnderTest for Home {
         if let (Mode::SwapPartition, Some(day)) = (self.mode, manner.scope.first()) {
             // Somebody's own partition; without one the rows would lie in the DEFAULT one.
             let (day, name) = (&day.value, day.value.replace('-', "_"));
-            self.database.psql(&format!(
-                "CREATE TABLE IF NOT EXISTS delays_{name} PARTITION OF delays FOR VALUES IN ('{day}')"
-            ));
+            self.database
+                .psql(&format!("CREATE TABLE IF NOT EXISTS delays_{name} PARTITION OF delays FOR VALUES IN ('{day}')"));
         }
         let delete = format!("DELETE FROM {table} WHERE {condition}");
         self.database.psql(&format!("{delete}; {}", insert.unwrap_or_default()));

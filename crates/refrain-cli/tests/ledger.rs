@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports failure by panicking")]
 
-use refrain_testkit::program::Home;
 use refrain_testkit::postgres::{Server, Version};
+use refrain_testkit::program::Home;
 
 #[test]
 fn a_compacted_key_of_an_append_is_refused_and_never_applied_again() {

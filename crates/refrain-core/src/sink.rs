@@ -3,7 +3,9 @@
 //! A sink never calls a store. Everything that may be staged, sealed or committed is named by values from
 //! this crate, so that an attempt, its successor and a third party reach the same decision.
 
-use crate::{ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Result, SealedData, SlotAddress, StagingId, TaskName};
+use crate::{
+    ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Result, SealedData, SlotAddress, StagingId, TaskName,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::fmt::Debug;

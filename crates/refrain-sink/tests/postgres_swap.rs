@@ -445,9 +445,10 @@ fn pgx_11_what_is_attached_is_logged_and_has_the_rows_that_were_sealed() {
         let persistence = "SELECT relpersistence FROM pg_class WHERE relname = 'delays_2013_01_01'";
         assert_eq!(tables.psql(persistence), "p");
 
-        for (harm, said, kind) in
-            [("DELETE FROM STAGE WHERE part = 1", "3 rows were staged", ErrorKind::Guard), ("ALTER TABLE STAGE SET UNLOGGED", "UNLOGGED", ErrorKind::Invalid)]
-        {
+        for (harm, said, kind) in [
+            ("DELETE FROM STAGE WHERE part = 1", "3 rows were staged", ErrorKind::Guard),
+            ("ALTER TABLE STAGE SET UNLOGGED", "UNLOGGED", ErrorKind::Invalid),
+        ] {
             let attempt = tables.attempt(&day("2013-01-01"), 2);
             let request = attempt.prepare(&tables, &rows(3, 2)).unwrap();
             let sealed = tables.psql("SELECT name FROM refrain.staging ORDER BY created_at DESC LIMIT 1");

@@ -196,10 +196,8 @@ impl fmt::Display for ScopeSpec {
 /// What SQL may use as `:name`: the variables of a command, lower case and without `REFRAIN_`, that are the same for every
 /// attempt of the partition.
 fn sql_parameters(task: &Task, partition: &Partition) -> Parameters {
-    let mut values = Parameters::from([
-        ("task".to_owned(), task.name.to_string()),
-        ("partition".to_owned(), partition.key.clone()),
-    ]);
+    let mut values =
+        Parameters::from([("task".to_owned(), task.name.to_string()), ("partition".to_owned(), partition.key.clone())]);
     if let Some(interval) = &partition.interval {
         values.insert("date".to_owned(), interval.key.clone());
         values.insert("date_start".to_owned(), interval.start.to_string());

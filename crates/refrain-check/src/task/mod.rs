@@ -111,11 +111,15 @@ impl Check {
             return Err(Error::invalid(format!("the task `{}` has no command to check", request.task.name))
                 .hint(format!("add `command = \"…\"` to [task.{}]", request.task.name)));
         }
-        let elsewhere = |spec: &&refrain::task::OutputSpec| spec.table.as_ref().is_some_and(|table| table.file().is_none());
+        let elsewhere =
+            |spec: &&refrain::task::OutputSpec| spec.table.as_ref().is_some_and(|table| table.file().is_none());
         if let Some(output) = request.task.outputs.iter().find(elsewhere) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the output `{}` of `{}` is written in its database, which has no scratch copy", output.name, request.task.name),
+                format!(
+                    "the output `{}` of `{}` is written in its database, which has no scratch copy",
+                    output.name, request.task.name
+                ),
             )
             .hint("a table whose rows come from a file can be checked: from = \"rows.csv\""));
         }
