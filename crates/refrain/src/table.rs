@@ -25,6 +25,7 @@ pub struct TableSpec {
 
 /// What is the same for every partition.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "as many independent wishes")]
 pub struct Details {
     /// The columns that name a row, for a merge.
     pub key: Vec<String>,
