@@ -57,11 +57,16 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 5] = [
 ];
 
 /// How `refrain run` is called, with what each call does.
-pub(crate) const RUN_EXAMPLES: [(&str, &str); 2] = [
+pub(crate) const RUN_EXAMPLES: [(&str, &str); 3] = [
     ("refrain run daily_delays --date 2013-01-01", "The task of refrain.toml, for one day"),
     (
         "refrain run carriers --out 'carriers/{date}.csv' --date today -- sh -c 'sort -u all.csv > \"$REFRAIN_OUT\"'",
         "Any command, without refrain.toml naming it",
+    ),
+    (
+        "refrain run delays --date 2013-01-01 --out 'postgresql:///mart?table=delays&mode=replace&where=dt={date}&from=d.csv' \
+         -- sh -c 'cut -d, -f6,10 all.csv > \"$REFRAIN_OUT\"'",
+        "The rows of one day of a table",
     ),
 ];
 
@@ -180,9 +185,9 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// What `run` would do now, and why
     Why(WhyArgs),
-    /// Where readers find the publication; prints paths, one a line
+    /// Where readers find the publication; prints paths and tables, one a line
     Path(PathArgs),
-    /// Publish an earlier kept version again
+    /// Publish an earlier kept version of files and directories again
     Rollback(RollbackArgs),
     /// Settle every attempt whose end is not known
     Recover(RecoverArgs),
@@ -257,8 +262,9 @@ pub(crate) struct RunArgs {
     pub(crate) inputs: Vec<String>,
 
     /// An output to publish; the command writes to $REFRAIN_OUT (one output) or $REFRAIN_OUT_<NAME>. A trailing /
-    /// means a directory; {date}, {date:%Y/%m/%d}, {partition} and {param.NAME} are filled in
-    #[arg(long = "out", value_name = "[NAME=]PATH")]
+    /// means a directory; {date}, {date:%Y/%m/%d}, {partition} and {param.NAME} are filled in. A table is
+    /// postgresql://HOST/DATABASE?table=…&mode=…&where=…&from=FILE, and the command writes that file
+    #[arg(long = "out", value_name = "[NAME=]PATH|URL")]
     pub(crate) outputs: Vec<String>,
 
     /// Publish the command's standard output as this file
@@ -293,11 +299,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// Let an empty output be published
+    /// Let an empty output be published: a file without bytes, a directory without files, a table without rows
     #[arg(long)]
     pub(crate) allow_empty: bool,
 
-    /// Publish over something that refrain did not publish; it is kept as version 0
+    /// Publish over something that refrain did not publish; files are kept as version 0, rows of tables are not
     #[arg(long)]
     pub(crate) adopt: bool,
 
@@ -391,7 +397,7 @@ pub(crate) struct EachArgs {
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10000d")]
     pub(crate) wait: Option<String>,
 
-    /// Publish over something that refrain did not publish; it is kept as version 0
+    /// Publish over something that refrain did not publish; files are kept as version 0, rows of tables are not
     #[arg(long)]
     pub(crate) adopt: bool,
 }

@@ -134,11 +134,13 @@ mod tests {
         assert!(lines.clone().all(|line| line.starts_with('#')), "{TEMPLATE}");
         let keys = lines.by_ref().filter(|line| !line.starts_with("##"));
         let uncommented = keys.map(|line| line.trim_start_matches('#').trim_start()).collect::<Vec<_>>().join("\n");
-        let config = Config::parse(&uncommented, Path::new("/home"), &|_| None).unwrap();
+        let lookup = |name: &str| (name == "WAREHOUSE").then(|| "postgresql://db.example.com/warehouse".to_owned());
+        let config = Config::parse(&uncommented, Path::new("/home"), &lookup).unwrap();
         let names: Vec<_> = config.tasks.iter().map(|task| task.name.as_str()).collect();
-        assert_eq!(names, ["daily_delays", "carriers"]);
-        assert_eq!((config.tasks[0].inputs.len(), config.tasks[0].outputs.len()), (5, 3));
-        for key in ["clock", "retry", "retry_on", "pin", "code", "cwd", "inherit_locale", "on_change", "timeout"] {
+        assert_eq!(names, ["daily_delays", "carriers", "hubs"]);
+        assert_eq!((config.tasks[0].inputs.len(), config.tasks[0].outputs.len()), (5, 4));
+        for key in ["to", "clock", "retry", "retry_on", "pin", "code", "cwd", "inherit_locale", "on_change", "timeout"]
+        {
             assert!(uncommented.contains(&format!("{key} = ")), "`{key}` is shown nowhere");
         }
     }

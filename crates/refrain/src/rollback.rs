@@ -60,7 +60,7 @@ impl Boundary {
         let current = published.run.generation;
         // A rollback goes on from what it published again: the next one goes further back.
         let base = published.run.restores.unwrap_or(current);
-        let offers = |best| self.offers(key, &kept, best);
+        let offers = |best| self.offers(key, &published.run, &kept, best);
         match to {
             Some(to) if to == current => {
                 Err(Error::invalid(format!("version {to} of `{key}` is the one that is published")).hint(offers(None)))
@@ -96,7 +96,21 @@ impl Boundary {
     }
 
     /// What is kept, and the command that publishes one of it, `best` if given.
-    fn offers(&self, key: &Key, kept: &BTreeMap<Generation, Kept>, best: Option<Generation>) -> String {
+    fn offers(
+        &self,
+        key: &Key,
+        run: &RunRecord,
+        kept: &BTreeMap<Generation, Kept>,
+        best: Option<Generation>,
+    ) -> String {
+        let keeps_none = |slot| self.sinks.of(slot).is_ok_and(|sink| !sink.capabilities().rollback);
+        if kept.is_empty() && run.slots().any(keeps_none) {
+            return format!(
+                "no versions of tables are kept; publish it again from its inputs: refrain run {}{} --rerun",
+                key.task,
+                self.flag_of(key)
+            );
+        }
         if kept.is_empty() {
             return format!("refrain log {}{} shows what was published", key.task, self.flag_of(key));
         }

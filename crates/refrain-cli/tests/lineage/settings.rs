@@ -39,6 +39,13 @@ fn what_cannot_be_read_is_refused_when_the_file_is_read() {
             with("{ task = \"raw\", pin = \"copy\" }"),
             ["`task.sum.in.x.pin` is for paths", "leave `task.sum.in.x.pin` away"],
         ),
+        (
+            with("{ task = \"raw\" }").replace(
+                "\"raw/{date}\"",
+                "{ to = \"postgresql:///mart\", table = \"t\", mode = \"replace\", where = \"dt = {date}\", from = \"t.csv\" }",
+            ),
+            ["output `raw` of `raw` is a table", "read it by a query"],
+        ),
         (with("{ task = \"self\" }"), ["reads the very publication that it makes", "partition = \"previous\""]),
         (with("{ task = \"sum\" }"), ["reads the very publication that it makes", "version = \"previous\""]),
         (with("{ task = \"self\", partition = \"previous\" }"), ["`task.sum.in.x.start` is missing", "start = "]),

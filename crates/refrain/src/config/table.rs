@@ -110,9 +110,30 @@ pub fn table_from_url(url: &str) -> Result<TableSpec> {
     let to = if connection.is_empty() { base.to_owned() } else { format!("{base}?{}", connection.join("&")) };
     table.insert("to".to_owned(), Value::String(to.replace('$', "$$")));
     let mut section = Section::new("", table);
-    let spec = read(&mut section, &|_| None)?;
+    let spec = read(&mut section, &|_| None).map_err(as_parameters)?;
     section.done()?;
     Ok(spec)
+}
+
+/// What is wrong where each partition would replace the rows of the others.
+pub(super) fn one_for_all(error: Error) -> Error {
+    match &error.hint {
+        Some(hint) if hint.starts_with("add ") => error.hint(
+            "say which rows one partition has: mode = \"replace\", where = \"dt = {date}\"; or let the task have no `partition`",
+        ),
+        _ => error,
+    }
+}
+
+/// A hint that shows lines of the file shows, too, what they are in a URL.
+fn as_parameters(error: Error) -> Error {
+    match &error.hint {
+        Some(hint) if hint.contains(" = \"") => {
+            let hint = format!("{hint}; in a URL, KEY = \"VALUE\" is ?KEY=VALUE, and &KEY=VALUE for further ones");
+            error.hint(hint)
+        }
+        _ => error,
+    }
 }
 
 fn link(section: &mut Section, lookup: Lookup<'_>) -> Result<Link> {
@@ -272,6 +293,8 @@ mod tests {
         assert!(said("postgresql://h/db").contains("`table` is missing"));
         assert!(said("postgresql://h/db?table=t").contains("`mode` is missing"));
         assert!(said("postgresql://h/db?table=t&mode=replac").contains("replac"));
+        let hint = table_from_url("postgresql://h/db?table=t&mode=replace").unwrap_err().hint.unwrap();
+        assert!(hint.contains("where = \"dt = {date}\"") && hint.contains("&KEY=VALUE"), "{hint}");
         assert!(said("postgresql://u:hush@h/db?table=t&tabel=x&mode=table").contains("tabel"));
         assert!(!said("postgresql://u:hush@h/db?tabel=x&table=t&mode=table").contains("hush"));
     }

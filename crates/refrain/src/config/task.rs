@@ -84,6 +84,7 @@ fn check(task: Task) -> Result<Task> {
         output
             .location
             .check(&task.partitions)
+            .map_err(|error| if output.table.is_some() { super::table::one_for_all(error) } else { error })
             .map_err(|error| error.within(format!("`task.{}.out.{}`", task.name, output.name)))?;
     }
     Ok(task)

@@ -75,7 +75,14 @@ fn check_one(reference: &PublicationRef, reader: &Task, tasks: &[Task]) -> Resul
             None => error.hint(format!("known tasks: {}", names().collect::<Vec<_>>().join(", "))),
         });
     };
-    output_of(reference, producer)?;
+    let output = output_of(reference, producer)?;
+    if producer.outputs.iter().any(|spec| spec.name == output && spec.table.is_some()) {
+        return Err(Error::invalid(format!(
+            "output `{output}` of `{}` is a table, of which no version can be held still",
+            producer.name
+        ))
+        .hint("read it by a query: an output with `sql` sees one moment of its database; or read the file that it was made from"));
+    }
     check_schemes(reference, reader, producer)
 }
 

@@ -144,7 +144,7 @@ fn value<'v>(text: &str, token: &Token<'_>, name: &str, values: &'v Parameters) 
     let known = || values.keys().map(String::as_str);
     Err(match (nearest(name, known()), values.is_empty()) {
         (Some(near), _) => error.hint(format!("did you mean `:{near}`?")),
-        (None, true) => error.hint("this task has none; declare one: params = { NAME = \"…\" } is `:param_NAME`"),
+        (None, true) => error.hint("this task has none; declare one: param.NAME = \"…\" is `:param_NAME`"),
         (None, false) => error.hint(format!("there are: :{}", known().collect::<Vec<_>>().join(", :"))),
     })
 }

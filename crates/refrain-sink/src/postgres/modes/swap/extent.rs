@@ -25,7 +25,7 @@ impl Strategy {
         match self {
             Self::List => "name the one value of the partition: where = \"dt = {date}\"",
             Self::Range => {
-                "name the bounds of the partition: where = \"ts >= {start} AND ts < {end}\", or \"dt = {date}\" for one day"
+                "name the bounds of the partition: where = \"ts >= {date_start} AND ts < {date_end}\", or \"dt = {date}\" for one day"
             }
         }
     }
