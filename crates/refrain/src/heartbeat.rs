@@ -47,7 +47,9 @@ impl Heartbeat {
                     let _gone = ask.send(());
                 }
                 let rest = ttl.saturating_sub(renewed.elapsed() + interval);
-                let told = answers.recv_timeout(rest.min(interval));
+                // After a sleep the time is over, and the store still says whether anybody came meanwhile (3.2).
+                let patience = if rest.is_zero() { interval } else { rest.min(interval) };
+                let told = answers.recv_timeout(patience);
                 unanswered = told.is_err();
                 match told {
                     Ok(Ok(true)) => renewed = Stopwatch::start(),
