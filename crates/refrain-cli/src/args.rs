@@ -167,7 +167,7 @@ pub(crate) struct Everywhere {
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Make a home here: .refrain/ and a commented refrain.toml; repeating it changes nothing
-    Init,
+    Init(InitArgs),
     /// Run a task for one partition and publish its output, once
     #[command(after_help = run_examples(), after_long_help = run_help())]
     Run(Box<RunArgs>),
@@ -202,7 +202,7 @@ pub(crate) enum Command {
     #[command(after_help = ID_HELP)]
     Id(IdArgs),
     /// The sinks of this build and what each promises
-    Sinks(JsonArgs),
+    Sinks(SinksArgs),
     /// The state stores of this build
     Stores(JsonArgs),
     /// The state store: replace a lost one, announce a restored one, move to a shared one
@@ -602,6 +602,25 @@ pub(crate) struct CompactArgs {
     /// Only say what would be forgotten
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Make what tables are published with in this database instead of a home: the tables of schema refrain, as it is done on
+    /// first use
+    #[arg(long, value_name = "URL")]
+    pub(crate) sink: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SinksArgs {
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+
+    /// Print the SQL that a database administrator runs where a role may not create schemas, so that the role can publish
+    /// tables; without a role, what makes the tables alone
+    #[arg(long, value_name = "ROLE", num_args = 0..=1, conflicts_with = "json")]
+    pub(crate) sql: Option<Option<String>>,
 }
 
 #[derive(Debug, Args)]

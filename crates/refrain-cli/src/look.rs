@@ -10,13 +10,13 @@ pub(crate) mod state;
 pub(crate) mod status;
 mod story;
 
-use crate::args::{JsonArgs, PathArgs, WhyArgs};
+use crate::args::{JsonArgs, PathArgs, SinksArgs, WhyArgs};
 use crate::context::Context;
 use crate::{json, output};
 use comfy_table::{Table, presets};
 use refrain::core::{AttemptRecord, Generation, SwapCost};
 use refrain::why::Would;
-use refrain::{Boundary, Error, ErrorKind, Result, Sinks};
+use refrain::{Boundary, Error, ErrorKind, Result, Sinks, sink_sql};
 
 /// `refrain why`
 pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
@@ -99,9 +99,13 @@ fn attempt_json(record: &AttemptRecord) -> Result<serde_json::Value> {
 }
 
 /// `refrain sinks`
-pub(crate) fn sinks(args: &JsonArgs) -> Result<()> {
+pub(crate) fn sinks(args: &SinksArgs) -> Result<()> {
+    if let Some(role) = &args.sql {
+        output::data(&sink_sql(role.as_deref()));
+        return Ok(());
+    }
     let sinks = Sinks::capabilities();
-    if args.json {
+    if args.json.json {
         output::data(&json(&sinks)?);
         return Ok(());
     }

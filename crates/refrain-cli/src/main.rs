@@ -53,7 +53,7 @@ fn whole(code: u8) -> u8 {
 
 fn dispatch(context: &Context, command: &Command) -> Result<u8> {
     match command {
-        Command::Init => tend::init(context),
+        Command::Init(args) => tend::init(context, args),
         Command::Run(args) => return Ok(run::run(context, args)),
         Command::Backfill(args) => return backfill::backfill(context, args),
         Command::BackfillWorker(args) => return backfill::worker(context, args),

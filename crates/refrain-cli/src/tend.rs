@@ -1,6 +1,6 @@
 //! Commands that tend a home: make it, settle it, tidy it, publish an earlier version.
 
-use crate::args::{GcArgs, RecoverArgs, RollbackArgs, StoreCommand};
+use crate::args::{GcArgs, InitArgs, RecoverArgs, RollbackArgs, StoreCommand};
 use crate::context::Context;
 use crate::output::{self, Loudness};
 use refrain::core::Generation;
@@ -9,7 +9,10 @@ use refrain::report::{exit_code, outcome_of};
 use refrain::{Boundary, Error, Home, Outside, Result, store};
 
 /// `refrain init`
-pub(crate) fn init(context: &Context) -> Result<()> {
+pub(crate) fn init(context: &Context, args: &InitArgs) -> Result<()> {
+    if !args.sink.is_empty() {
+        return make_ready(context, &args.sink);
+    }
     let directory = context.home.clone().unwrap_or_else(|| context.directory.clone());
     let made = Home::make(&directory)?;
     Boundary::with(Home::find(Some(&directory), &directory)?, Outside::default())?;
@@ -26,6 +29,20 @@ pub(crate) fn init(context: &Context) -> Result<()> {
     output::say(
         "next: refrain run NAME --date 2025-03-24 --out 'reports/{date}.csv' -- sh -c 'date > \"$REFRAIN_OUT\"'",
     );
+    Ok(())
+}
+
+/// `refrain init --sink`
+fn make_ready(context: &Context, urls: &[String]) -> Result<()> {
+    for url in urls {
+        let (place, made) = refrain::make_ready(url)?;
+        if context.loudness == Loudness::Normal {
+            output::say(&match made {
+                true => format!("made the tables of schema refrain in {place}"),
+                false => format!("{place} has the tables of schema refrain already; nothing changed"),
+            });
+        }
+    }
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use crate::environment::variable_part;
 use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
-    Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Publication,
-    Result, Rollback, RunRecord, Sealed, Staged, Staging, StagingId,
+    Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, OutputSlot,
+    Publication, Result, Rollback, RunRecord, Sealed, Staged, Staging, StagingId,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
@@ -158,12 +158,19 @@ impl<'b> Work<'b> {
         outdone
     }
 
+    /// How an output is published: as it is declared now. A declaration is mended after a failure as a command is, so of
+    /// what the run was opened with only the slots are fixed. What is staged remembers how.
+    fn manner<'m>(&'m self, output: &'m OutputSlot) -> Option<&'m str> {
+        let planned = self.driver.plan.outputs.iter().find(|planned| planned.slot == output.slot);
+        planned.map_or(output.manner.as_deref(), |planned| planned.manner.as_deref())
+    }
+
     fn prepare(&mut self) -> Result<()> {
         let boundary = self.driver.boundary;
         let adopt = if self.driver.options.adopt { Adopt::Foreign } else { Adopt::Never };
         for output in &self.run.outputs {
             let sink = boundary.sinks.of(&output.slot)?;
-            sink.preflight(&output.slot, output.manner.as_deref(), adopt)?;
+            sink.preflight(&output.slot, self.manner(output), adopt)?;
             let condition = sink.condition(&output.slot, self.driver.machine.heads().get(&output.slot))?;
             if let (Condition::Foreign(what), Adopt::Never) = (&condition, adopt) {
                 let at = boundary.locate(&output.slot);
@@ -197,7 +204,7 @@ impl<'b> Work<'b> {
             .ok_or_else(|| Error::new(ErrorKind::Internal, "an attempt without a lease cannot stage"))?;
         let id = StagingId { holder, generation: self.run.generation, slots: self.run.slots().cloned().collect() };
         for output in &self.run.outputs {
-            let staging = boundary.sinks.of(&output.slot)?.stage(&output.slot, output.manner.as_deref(), &id)?;
+            let staging = boundary.sinks.of(&output.slot)?.stage(&output.slot, self.manner(output), &id)?;
             tracing::info!(rule = "5.7", output = %output.name, place = %staging.place, "staging");
             let owner = Some((output.slot.clone(), id.clone()));
             self.staged.push(Staged { place: staging.place.clone(), owner });

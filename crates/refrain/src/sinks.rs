@@ -3,9 +3,9 @@
 use crate::home::Home;
 use crate::table::TableSpec;
 use crate::task::Task;
-use refrain_core::{Capabilities, CrashProbe, Error, ErrorKind, Key, Result, Sink, SlotAddress};
+use refrain_core::{Capabilities, CrashProbe, Error, ErrorKind, Key, NoProbe, Result, Sink, SlotAddress};
 use refrain_postgres::Link;
-use refrain_sink::postgres::Manner;
+use refrain_sink::postgres::{Manner, TABLES, sql_for};
 use refrain_sink::{LocalKind, LocalSink, PostgresSink};
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Sinks {
 
     /// Makes what the sinks of a task keep in databases, where it is missing.
     pub(crate) fn prepare(&self, task: &Task) -> Result<()> {
-        links(task).try_for_each(|link| self.postgres.prepare(&link))
+        links(task).try_for_each(|link| self.postgres.prepare(&link).map(drop))
     }
 
     /// Whether two slots meet: the same place, or one within the other.
@@ -83,6 +83,27 @@ impl Sinks {
     pub fn capabilities() -> [Capabilities; 3] {
         [LocalKind::File.capabilities(), LocalKind::Directory.capabilities(), PostgresSink::promises()]
     }
+}
+
+/// Makes what tables are published with in a database, where it is missing. Returns where, and whether anything was made.
+///
+/// # Errors
+/// `unsupported` when it is no database that tables are published in, `invalid` when the role may not: the hint says what
+/// somebody runs who may.
+pub fn make_ready(url: &str) -> Result<(String, bool)> {
+    if !Link::is_one(url) {
+        return Err(Error::new(ErrorKind::Unsupported, "only a database of PostgreSQL is made ready")
+            .hint("write --sink postgresql://USER@HOST:PORT/DATABASE; files and directories need no preparation"));
+    }
+    let link = Link::parse(url)?;
+    let sink = PostgresSink::new([link.clone()], Path::new(""), Arc::new(NoProbe));
+    Ok((link.to_string(), sink.prepare(&link)?))
+}
+
+/// The SQL that a database administrator runs so that tables can be published in a database where a role may create no
+/// schemas; without a role, what makes the tables alone.
+pub fn sink_sql(role: Option<&str>) -> String {
+    role.map_or_else(|| TABLES.trim_end().to_owned(), sql_for)
 }
 
 fn links(task: &Task) -> impl Iterator<Item = Link> {

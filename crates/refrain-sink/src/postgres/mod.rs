@@ -1,8 +1,8 @@
 //! Tables in PostgreSQL. A publication is one transaction: it locks the slot's head, tests claim and version, moves the
 //! staged rows and writes the head.
 //!
-//! The path of the data: [`manner`] (what is declared) -> [`address`] (the slot) -> [`stage`] (a table of the attempt) ->
-//! [`load`] (rows of a file) or [`statements`] (SQL) -> [`seal`] -> [`commit`] with one of the [`modes`].
+//! The path of the data: `manner` (what is declared) -> `address` (the slot) -> `stage` (a table of the attempt) ->
+//! `load` (rows of a file) or `statements` (SQL) -> `seal` -> `commit` with one of the `modes`.
 //!
 //! # Crash safety
 //! Everything that decides is in the database, in one transaction each. Of a process that dies there remain a staging table
@@ -19,6 +19,7 @@ mod load;
 mod locks;
 mod manner;
 mod modes;
+mod rights;
 mod schema;
 mod scope;
 mod seal;
@@ -30,7 +31,7 @@ mod statements;
 mod writers;
 
 pub use manner::{Comparison, Condition as ScopeCondition, Manner, Mode, Source};
-pub use schema::TABLES;
+pub use schema::{TABLES, sql_for};
 pub use statements::{Parameters, read_sql};
 
 use address::{KIND, NO_SITE};
@@ -87,14 +88,14 @@ impl PostgresSink {
         Ok(address::address(site.as_deref().unwrap_or(NO_SITE), manner, key))
     }
 
-    /// Makes the sink's tables in the database, where they are missing.
+    /// Makes the sink's tables in the database, where they are missing. Returns whether any were.
     ///
     /// # Errors
     /// `invalid` when the role may not; the hint says what a database administrator runs.
     ///
     /// # Crash safety
     /// One transaction. Repeating it changes nothing.
-    pub fn prepare(&self, link: &Link) -> Result<()> {
+    pub fn prepare(&self, link: &Link) -> Result<bool> {
         self.reached_by(link).prepare()
     }
 
@@ -132,8 +133,14 @@ impl PostgresSink {
         }
         // The one that cannot be asked may be the one that is meant.
         Err(unreachable.unwrap_or_else(|| {
-            Error::invalid(format!("no database of refrain.toml holds {}", address::place(slot).map_or("", |p| p.slot)))
-                .hint("name it again in an output's `to`, even if nothing is published there any more")
+            let what = address::place(slot).map_or_else(|_| String::new(), |place| address::shown(place.slot));
+            Error::invalid(format!(
+                "no database of refrain.toml is the one in which {what} was published (site {wanted})"
+            ))
+            .hint(format!(
+                "name it again in an output's `to`; or, if one that is named takes its place, made anew or restored \
+                     without schema refrain, say so there: UPDATE refrain.site SET id = '{wanted}'"
+            ))
         }))
     }
 

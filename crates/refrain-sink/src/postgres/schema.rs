@@ -1,12 +1,13 @@
 //! The tables of the sink, in schema `refrain` of the target's own database (docs/FORMATS.md).
 
 use refrain_core::{Error, ErrorKind};
-use refrain_postgres::{Fault, Transaction};
+use refrain_postgres::{Fault, Transaction, quote_identifier};
 
 /// The format that this build reads and writes.
 pub(super) const FORMAT: u32 = 1;
 
-/// What a database administrator runs where the publishing role may not create schemas. Repeating it changes nothing.
+/// The tables, for a database administrator who makes them where the publishing role may not create schemas. Repeating it
+/// changes nothing. [`sql_for`] grants a role what it needs of them.
 pub const TABLES: &str = "\
 CREATE SCHEMA IF NOT EXISTS refrain;
 CREATE TABLE IF NOT EXISTS refrain.site (
@@ -41,6 +42,16 @@ CREATE TABLE IF NOT EXISTS refrain.horizon (
 );
 INSERT INTO refrain.site (id, format) VALUES (gen_random_uuid(), 1) ON CONFLICT DO NOTHING;
 ";
+
+/// The tables, and what a role needs of them to publish with them: all in one transaction, for a database administrator.
+/// Repeating it changes nothing. The role makes its staging tables in the schema.
+pub fn sql_for(role: &str) -> String {
+    let role = quote_identifier(role);
+    format!(
+        "BEGIN;\n{TABLES}GRANT USAGE, CREATE ON SCHEMA refrain TO {role};\nGRANT SELECT ON refrain.site TO {role};\nGRANT \
+         SELECT, INSERT, UPDATE, DELETE ON refrain.head, refrain.staging, refrain.horizon TO {role};\nCOMMIT;"
+    )
+}
 
 /// The lock under which tables are made in the schema, here and by the state store: `refrain` in ASCII. It ends with the
 /// transaction.

@@ -1,7 +1,7 @@
 //! One database: its sessions, and its identity.
 
 use super::schema;
-use refrain_core::{AttemptId, ErrorKind, Result};
+use refrain_core::{AttemptId, Error, Result};
 use refrain_postgres::{Committed, Fault, Limits, Link, Session, Transaction};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -30,27 +30,35 @@ impl Site {
     pub(super) fn id(&self) -> Result<Option<String>> {
         let known = || self.id.lock().unwrap_or_else(PoisonError::into_inner);
         if known().is_none() {
-            let found = self.look(None, schema::site)?;
+            let found = self.try_look(None, schema::site).map_err(|fault| self.told(fault))?;
             *known() = found;
         }
         Ok(known().clone())
     }
 
-    /// Makes the tables where they are missing.
-    pub(super) fn prepare(&self) -> Result<()> {
+    /// Makes the tables where they are missing; whether any were.
+    pub(super) fn prepare(&self) -> Result<bool> {
         if self.id()?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
-        let made = self.change(None, schema::make);
-        made.map_err(|error| match error.kind {
-            ErrorKind::Invalid => error.hint(format!(
-                "let somebody who may create schemas in {} run once what `refrain sinks --sql` prints, and grant USAGE and \
-                 CREATE on schema refrain and SELECT, INSERT, UPDATE, DELETE on its tables",
-                self.link
-            )),
-            _ => error,
-        })?;
-        self.id().map(drop)
+        self.try_change(None, &Limits::default(), schema::make).map_err(|fault| self.told(fault))?;
+        self.id().map(|_| true)
+    }
+
+    /// What went wrong with the tables of the sink; to a role that may not use or make them, the command that mends it.
+    fn told(&self, fault: Fault) -> Error {
+        let forbidden = fault.code() == Some("42501");
+        let error = fault.during(&self.link);
+        if !forbidden {
+            return error;
+        }
+        let role = self.look(None, |transaction| transaction.query("SELECT current_user::text", &[]));
+        let role = role.ok().and_then(|rows| rows.into_iter().flatten().flatten().next());
+        error.hint(format!(
+            "let somebody who may create schemas there run, once: refrain sinks --sql {} | psql {}",
+            role.unwrap_or_else(|| "ROLE".to_owned()),
+            self.link
+        ))
     }
 
     /// Looks at something in one transaction that is rolled back.
@@ -59,7 +67,15 @@ impl Site {
         attempt: Option<AttemptId>,
         work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
     ) -> Result<T> {
-        self.patiently(|session| {
+        self.try_look(attempt, work).map_err(|fault| fault.during(&self.link))
+    }
+
+    fn try_look<T>(
+        &self,
+        attempt: Option<AttemptId>,
+        work: impl Fn(&mut Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.try_patiently(|session| {
             let mut transaction = begin(session, attempt, &Limits::default())?;
             let found = work(&mut transaction)?;
             transaction.roll_back()?;

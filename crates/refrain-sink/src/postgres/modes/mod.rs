@@ -10,7 +10,7 @@ use super::catalog::{Target, list};
 use super::heads::Applied;
 use super::manner::{Manner, Mode};
 use super::stage::{SealedTable, Stage};
-use super::{cluster, scope};
+use super::{cluster, rights, scope};
 use refrain_core::{Adopt, Error, ErrorKind, Head};
 use refrain_postgres::{Fault, Transaction};
 
@@ -50,6 +50,7 @@ pub(super) fn preflight(
     head: Option<&Head>,
     adopt: Adopt,
 ) -> Result<(), Fault> {
+    rights::demand(transaction, target, manner)?;
     see_all(transaction, manner)?;
     // The server itself reads the values of the scope.
     transaction.simple(&format!(
