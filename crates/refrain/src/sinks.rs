@@ -62,7 +62,14 @@ impl Sinks {
     }
 
     /// Makes what the sinks of a task keep in databases, where it is missing.
+    ///
+    /// # Errors
+    /// As [`PostgresSink::prepare`]; `invalid`, and nothing is connected, when an output asks for what its table cannot give.
     pub(crate) fn prepare(&self, task: &Task) -> Result<()> {
+        for output in &task.outputs {
+            let unfit = output.table.as_ref().map(|table| table.refuse_unfit(output));
+            unfit.transpose().map_err(|error| error.within(format!("output `{}`", output.name)))?;
+        }
         links(task).try_for_each(|link| self.postgres.prepare(&link).map(drop))
     }
 

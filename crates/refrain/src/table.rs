@@ -1,6 +1,6 @@
 //! A table that a task publishes, as it is declared.
 
-use crate::task::Task;
+use crate::task::{OutputSpec, Task};
 use refrain_core::{Error, ErrorKind, Partition, PartitionScheme, Result, Template};
 use refrain_postgres::{Link, Relation, quote_identifier, quote_literal};
 use refrain_sink::postgres::{Comparison, Manner, Mode, Parameters, ScopeCondition, Source, read_sql};
@@ -121,6 +121,21 @@ impl TableSpec {
             SourceSpec::File { name, .. } => Some(name),
             SourceSpec::Sql { .. } | SourceSpec::Direct => None,
         }
+    }
+
+    /// Refuses what is asked of an output and a table of this kind cannot give.
+    pub(crate) fn refuse_unfit(&self, spec: &OutputSpec) -> Result<()> {
+        if spec.stdout && self.file().is_none() {
+            return Err(Error::invalid("the standard output is a file, and no file is loaded into this table")
+                .hint("name its format by the name that it would have: from = \"rows.csv\""));
+        }
+        if spec.check.is_some() && matches!(self.source, SourceSpec::Sql { .. }) {
+            return Err(Error::invalid("a check would run before the SQL, which makes the rows when they are sealed")
+                .hint(
+                    "leave `check` away and let the SQL fail where something is wrong: DO $$ … RAISE EXCEPTION … $$",
+                ));
+        }
+        Ok(())
     }
 
     fn has_slot_for_each_key(&self) -> bool {

@@ -103,6 +103,12 @@ fn a_wrong_value_is_refused_by_name() {
         ("[task.a]\nout.x = \"a\"\ncode = [\"a\", 5]\n", "`task.a.code[1]` must be a text, not 5"),
         ("[task.a]\nout.x = \"a\"\ncommand = \"\"\n", "not an empty text"),
         ("[task.a]\nout.x = \"a\"\ntimezone = \"UTC\"\n", "for partitions that are dates"),
+        ("[task.a]\nout.x = { path = \"a\", min_rows = 3 }\n", "`task.a.out.x.min_rows` is for tables"),
+        ("[task.a]\nout.x = { to = \"postgresql:///m\", table = \"t\", mode = \"merg\" }\n", "did you mean \"merge\"?"),
+        (
+            "[task.a]\npartition = \"daily\"\nout.x = { to = \"postgresql:///m\", table = \"t\", mode = \"table\" }\n",
+            "say which rows one partition has: mode = \"replace\"",
+        ),
     ] {
         home.config(text);
         assert_fails(&home.run(["status"]), &["refrain.toml", says]);
@@ -190,7 +196,9 @@ fn a_partition_outside_the_declared_values_is_refused_with_the_values() {
 #[test]
 fn wrong_flags_of_run_are_refused_by_name() {
     let home = home();
-    let refused: [(&[&str], &str); 10] = [
+    let refused: [(&[&str], &str); 12] = [
+        (&["--stdout", "postgresql:///m?table=t&mode=table"], "the standard output is a file"),
+        (&["--out", "postgresql:///m?table=t&mode=replace"], "&KEY=VALUE"),
         (&["--in", "nameless", "--out", "o"], "--in nameless"),
         (&["--param", "nameless", "--out", "o"], "NAME=VALUE"),
         (&["--out", "o", "--ttl", "soon"], "`--ttl`"),

@@ -217,6 +217,11 @@ fn read_output(entry: &Entry, value: Value, scheme: &PartitionScheme, lookup: Lo
             let path = if table.is_some() { None } else { section.text("path")? };
             let missing = missing(&section.name("path"));
             let min_rows = section.number("min_rows")?;
+            if min_rows.is_some() && table.is_none() {
+                return Err(Error::invalid(format!("`{}` is for tables", section.name("min_rows"))).hint(
+                    "for a file: min_bytes, or a check such as check = 'test $(wc -l < \"$REFRAIN_CHECK\") -gt 1'",
+                ));
+            }
             let min_bytes = section.number("min_bytes")?;
             let min_files = section.number("min_files")?;
             let check = section.text("check")?;
