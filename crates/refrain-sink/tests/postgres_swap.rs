@@ -108,7 +108,7 @@ fn data_05_spk_05_a_scope_that_is_no_partition_is_refused_with_both() {
             (months("2013-01-01 00:00+00", "2013-01-02 00:00+00"), vec!["2013-01-02", "months_2013_01"]),
             (months("2012-12-31 00:00+00", "2013-01-02 00:00+00"), vec!["2012-12-31", "months_2013_01"]),
             (months("2013-01-02 00:00+00", "2013-01-01 00:00+00"), vec!["no rows"]),
-            (swap("months", vec![equals("ts", "2013-01-01 00:00+00")]), vec!["one value", ">= {start}"]),
+            (swap("months", vec![equals("ts", "2013-01-01 00:00+00")]), vec!["one value", ">= {date_start}"]),
             (swap("places", vec![equals("place", "jfk")]), vec!["'jfk'", "places_east", "IN ('jfk', 'lga')"]),
             (swap("places", vec![at_least("place", "jfk")]), vec!["no ranges"]),
             (swap("hashed", vec![equals("v", "1")]), vec!["HASH"]),
