@@ -141,14 +141,25 @@ pub(super) fn seal(transaction: &mut Transaction<'_>, stage: &Stage, sealed: &Se
 
 /// Forgets the row, and drops the table, if it still is the one of the row: a table of somebody else that merely has the
 /// name stays (PGS-10).
+///
+/// # Errors
+/// `invalid` when another role made it: a table is dropped by its owner.
 pub(super) fn remove(transaction: &mut Transaction<'_>, stage: &Stage) -> Result<(), Fault> {
     forget(transaction, stage)?;
-    let named = quote_literal(&stage.table.to_string());
-    let sql = format!("SELECT 1::text WHERE to_regclass({named})::oid = $1::text::oid");
-    if !transaction.query(&sql, &[Some(&stage.oid)])?.is_empty() {
-        transaction.simple(&format!("DROP TABLE {}", stage.table))?;
+    let sql = "SELECT pg_get_userbyid(c.relowner)::text, pg_has_role(c.relowner, 'USAGE')::text \
+               FROM pg_class c WHERE c.oid = $1::text::oid AND c.oid = to_regclass($2)::oid";
+    let rows = transaction.query(sql, &[Some(&stage.oid), Some(&stage.table.to_string())])?;
+    match rows.first().map(Vec::as_slice) {
+        Some([Some(owner), Some(may)]) if may != "true" => Err(Error::invalid(format!(
+            "the staging table {} belongs to the role {}, and only its owner can drop it",
+            stage.table,
+            quote_identifier(owner)
+        ))
+        .hint("let whoever publishes as that role run `refrain gc`; or let an administrator make one role a member of the other")
+        .into()),
+        Some(_) => transaction.simple(&format!("DROP TABLE {}", stage.table)).map(drop),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The row is another table's from now on, which has the name: one that was replaced, and is to be removed.
