@@ -10,6 +10,7 @@ mod cuts;
 mod errors;
 mod freezes;
 mod kills;
+mod queries;
 mod races;
 mod scene;
 mod servers;
