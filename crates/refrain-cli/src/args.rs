@@ -620,6 +620,7 @@ pub(crate) struct SinksArgs {
     /// Print the SQL that a database administrator runs where a role may not create schemas, so that the role can publish
     /// tables; without a role, what makes the tables alone
     #[arg(long, value_name = "ROLE", num_args = 0..=1, conflicts_with = "json")]
+    #[allow(clippy::option_option, reason = "the flag, and its value")]
     pub(crate) sql: Option<Option<String>>,
 }
 

@@ -37,9 +37,10 @@ fn make_ready(context: &Context, urls: &[String]) -> Result<()> {
     for url in urls {
         let (place, made) = refrain::make_ready(url)?;
         if context.loudness == Loudness::Normal {
-            output::say(&match made {
-                true => format!("made the tables of schema refrain in {place}"),
-                false => format!("{place} has the tables of schema refrain already; nothing changed"),
+            output::say(&if made {
+                format!("made the tables of schema refrain in {place}")
+            } else {
+                format!("{place} has the tables of schema refrain already; nothing changed")
             });
         }
     }
