@@ -1,5 +1,7 @@
 //! Tasks that write into the staging table themselves, on real servers.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
 #[path = "support/tables.rs"]
 mod tables;
 

@@ -1,5 +1,7 @@
 //! What a role needs so that it can publish, on real servers.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
 #[path = "support/tables.rs"]
 mod tables;
 

@@ -153,9 +153,9 @@ fn pgx_01_a_lost_answer_of_the_seal_is_found_out() {
                 // The next COMMIT is that of the seal.
                 let commit = b"SAVEPOINT refrain_commit";
                 if is_done {
-                    proxy.cut_after(commit)
+                    proxy.cut_after(commit);
                 } else {
-                    proxy.cut_before(commit)
+                    proxy.cut_before(commit);
                 }
                 proxy.release();
                 sealing.join().unwrap()
