@@ -10,6 +10,7 @@ mod large;
 mod luigi;
 mod many;
 mod pins;
+mod postgres;
 mod publish;
 mod repeat;
 mod rounds;
@@ -36,6 +37,11 @@ const MEASURES: &[Measure] = &[
     Measure { name: "compare", run: compare::measure },
     Measure { name: "pins", run: pins::measure },
     Measure { name: "backfill", run: backfill::measure },
+    Measure { name: "postgres-load", run: postgres::load::measure },
+    Measure { name: "postgres-swap", run: postgres::swap::measure },
+    Measure { name: "postgres-merge", run: postgres::merge::measure },
+    Measure { name: "postgres-publish", run: postgres::publish::measure },
+    Measure { name: "postgres-store", run: postgres::store::measure },
 ];
 
 /// Runs the named groups and prints them, or all of them and writes them into the document as well.

@@ -78,6 +78,16 @@ impl Cluster {
         cluster
     }
 
+    /// A directory with the data of a server of the defaults, which loses nothing that it has acknowledged.
+    pub(super) fn durable(version: Version) -> Self {
+        let cluster = Self::empty();
+        let mut initdb = as_server_user(&version.program("initdb"));
+        initdb.arg("-D").arg(cluster.data()).args(["--username=postgres", "--auth=trust"]);
+        initdb.args(["--encoding=UTF8", "--locale=C.UTF-8"]);
+        demand(initdb);
+        cluster
+    }
+
     /// Gives the data an identity that no other copy of the template has.
     ///
     /// Source: `src/include/catalog/pg_control.h`: the system identifier comes first; `pg_resetwal` takes over the values

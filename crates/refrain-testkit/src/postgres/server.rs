@@ -47,6 +47,15 @@ impl Server {
         Self::launch(version, cluster)
     }
 
+    /// A server as it is installed, with `settings` beyond the defaults: it writes to its disk what it acknowledges. For
+    /// measuring.
+    pub fn durable(version: Version, settings: &[(&str, &str)]) -> Self {
+        let cluster = Cluster::durable(version);
+        cluster.configure(settings);
+        cluster.restrict(&[]);
+        Self::launch(version, cluster)
+    }
+
     /// The server that the tests of this process share, which no test kills.
     pub fn shared(version: Version) -> &'static Self {
         static SHARED: [OnceLock<Server>; Version::ALL.len()] = [OnceLock::new(), OnceLock::new()];
