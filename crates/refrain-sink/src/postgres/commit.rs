@@ -9,8 +9,8 @@ use super::site::{Site, begin};
 use super::stage::Stage;
 use super::{heads, locks, shape, stage, standing};
 use refrain_core::{
-    Adopt, AttemptId, CommitAnswer, CommitDecision, CommitOptions, CommitRequest, Condition, CrashPoint, CrashProbe,
-    Error, ErrorKind, Head, Result, SlotAddress, decide_commit,
+    Adopt, CommitAnswer, CommitDecision, CommitOptions, CommitRequest, Condition, CrashPoint, CrashProbe, Error,
+    ErrorKind, Head, Result, SlotAddress, decide_commit,
 };
 use refrain_postgres::{Committed, Fault, Limits, Session, Transaction, quote_literal};
 
@@ -38,26 +38,10 @@ pub(super) fn commit(
                 std::thread::sleep(locks::pause(request.holder.attempt, tries));
                 tries += 1;
             }
-            Ok(CommitAnswer::Committed) => {
-                clear(site, slot, request.publication.attempt);
-                return Ok(CommitAnswer::Committed);
-            }
             answer => {
                 return answer.map_err(|fault| locks::explain(site, slot, request.publication.attempt, fault));
             }
         }
-    }
-}
-
-/// Drops the partition that was replaced. What goes wrong here changes nothing of what is published: it stays, known by its
-/// row, until the slot is published again or `refrain gc` is called.
-pub(super) fn clear(site: &Site, slot: &SlotAddress, attempt: AttemptId) {
-    let cleared = site.change(None, |transaction| match stage::find(transaction, attempt, slot)? {
-        Some(stage) => stage::remove(transaction, &stage),
-        None => Ok(()),
-    });
-    if let Err(error) = cleared {
-        tracing::warn!(rule = "7.1", %slot, %error, "the partition that was replaced is not dropped yet");
     }
 }
 

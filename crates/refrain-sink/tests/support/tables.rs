@@ -10,7 +10,7 @@
 
 use refrain_core::{
     Adopt, AttemptId, ClaimAnswer, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest, Condition, Error,
-    Fingerprint, Generation, Guards, HeadVersion, Holder, Key, NoProbe, OutputSlot, Publication, Result, RunId,
+    Fingerprint, Generation, Guards, HeadVersion, Holder, Keep, Key, NoProbe, OutputSlot, Publication, Result, RunId,
     RunRecord, Sink, SlotAddress, SlotId, StagingId, StoreId, Token,
 };
 use refrain_postgres::Link;
@@ -235,9 +235,12 @@ impl Attempt {
         })
     }
 
+    /// Commits, and lets go what was replaced.
     pub fn commit(&self, request: &CommitRequest) -> Result<()> {
         match self.sink.commit(&self.slot, request, &STRICT)? {
-            CommitAnswer::Committed => Ok(()),
+            CommitAnswer::Committed => {
+                self.sink.trim(&self.slot, &Keep::default(), request.publication.sealed_at, false).map(drop)
+            }
             other => Err(Error::refused(format!("{other:?}"))),
         }
     }
