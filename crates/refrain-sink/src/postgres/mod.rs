@@ -44,6 +44,7 @@ use refrain_core::{
 };
 use refrain_postgres::{Fault, Limits, Link, Transaction};
 use site::Site;
+use stage::Stage;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -148,6 +149,22 @@ impl PostgresSink {
         let name = address::place(slot)?.slot;
         self.site(slot)?.look(None, |transaction| work(transaction, name))
     }
+
+    /// Drops what an exchange of partitions has replaced: the head shows that it is replaced. The server removes its files
+    /// before it answers, which takes longer the more rows there are; so the commit leaves it.
+    fn drop_replaced(&self, slot: &SlotAddress) -> Result<()> {
+        let replaced = self.look(slot, |transaction, name| {
+            let head = heads::read(transaction, name)?.map(|standing| standing.head);
+            let Some(publication) = head.and_then(|head| head.publication) else { return Ok(None) };
+            let stage = stage::find(transaction, publication.attempt, slot)?;
+            Ok(stage.map(|_| publication.attempt))
+        })?;
+        let Some(attempt) = replaced else { return Ok(()) };
+        self.site(slot)?.change(None, |transaction| match stage::find(transaction, attempt, slot)? {
+            Some(stage) => stage::remove(transaction, &stage),
+            None => Ok(()),
+        })
+    }
 }
 
 impl fmt::Debug for PostgresSink {
@@ -216,6 +233,12 @@ impl Sink for PostgresSink {
     fn stage(&self, slot: &SlotAddress, manner: Option<&str>, staging: &StagingId) -> Result<Staging<Open>> {
         let manner = demand(slot, manner)?;
         let site = self.site(slot)?;
+        if manner.mode == Mode::SwapPartition
+            && let Err(error) = self.drop_replaced(slot)
+        {
+            // Whoever published may have died before it did so.
+            tracing::warn!(rule = "7.1", %slot, %error, "the partition that was replaced is not dropped yet");
+        }
         let table = site
             .change(Some(staging.holder.attempt), |transaction| stage::create(transaction, slot, staging, &manner))?;
         let place = match &manner.source {
@@ -287,11 +310,18 @@ impl Sink for PostgresSink {
             if site.id()?.is_none() {
                 continue;
             }
-            let found = site.look(None, stage::all)?;
+            let found = site.look(None, |transaction| {
+                let mut staged = Vec::new();
+                for stage in stage::all(transaction)?.into_iter().flatten() {
+                    if !is_published(transaction, &stage)? {
+                        staged.push(stage);
+                    }
+                }
+                Ok(staged)
+            })?;
             staged.extend(
                 found
                     .into_iter()
-                    .flatten()
                     .map(|stage| Staged { place: stage.table.to_string(), owner: Some((stage.slot, stage.id)) }),
             );
         }
@@ -312,21 +342,10 @@ impl Sink for PostgresSink {
         files::remove(&self.directory, slot, id)
     }
 
-    /// A table has no earlier versions. What an exchange of partitions has replaced is dropped: the head shows that it is
-    /// replaced. The server removes its files before it answers, which takes longer the more rows there are; so the commit
-    /// leaves it.
+    /// A table has no earlier versions. What an exchange of partitions has replaced goes.
     fn trim(&self, slot: &SlotAddress, _keep: &Keep, _now: Timestamp, dry_run: bool) -> Result<Vec<Version>> {
-        let replaced = self.look(slot, |transaction, name| {
-            let head = heads::read(transaction, name)?.map(|standing| standing.head);
-            let Some(publication) = head.and_then(|head| head.publication) else { return Ok(None) };
-            let stage = stage::find(transaction, publication.attempt, slot)?;
-            Ok(stage.map(|_| publication.attempt))
-        })?;
-        if let Some(attempt) = replaced.filter(|_| !dry_run) {
-            self.site(slot)?.change(None, |transaction| match stage::find(transaction, attempt, slot)? {
-                Some(stage) => stage::remove(transaction, &stage),
-                None => Ok(()),
-            })?;
+        if !dry_run {
+            self.drop_replaced(slot)?;
         }
         Ok(Vec::new())
     }
@@ -338,6 +357,14 @@ fn demand(slot: &SlotAddress, manner: Option<&str>) -> Result<Manner> {
         Some(text) => Manner::read(text),
         None => Err(Error::corrupt(format!("the run does not say how `{slot}` is published"))),
     }
+}
+
+/// Whether the staged rows stand in the table. Then what the row of the staging table names is the partition that they have
+/// replaced, which is no staging but waits for [`Sink::trim`].
+fn is_published(transaction: &mut Transaction<'_>, stage: &Stage) -> Result<bool, Fault> {
+    let (Ok(place), Some(_)) = (address::place(&stage.slot), &stage.sealed) else { return Ok(false) };
+    let head = heads::read(transaction, place.slot)?.map(|standing| standing.head);
+    Ok(head.and_then(|head| head.publication).is_some_and(|shown| shown.attempt == stage.id.holder.attempt))
 }
 
 /// Names the cluster in which a transaction's number means something; nothing where the role may not ask.
