@@ -40,10 +40,15 @@ impl Target {
     /// # Errors
     /// `invalid` when there is none, or it is none into which rows go.
     pub(super) fn find(transaction: &mut Transaction<'_>, relation: &Relation) -> Result<Self, Fault> {
-        let sql = "SELECT c.oid::text, c.relkind::text, c.relpersistence::text FROM pg_class c \
-                   JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2";
+        let sql = "SELECT c.oid::text, c.relkind::text, c.relpersistence::text, \
+                   a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::text, \
+                   (a.atthasdef OR a.attidentity <> '')::text, (a.attidentity = 'a')::text, (a.attgenerated <> '')::text, t.typcategory::text \
+                   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                   LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+                   LEFT JOIN pg_type t ON t.oid = a.atttypid \
+                   WHERE n.nspname = $1 AND c.relname = $2 ORDER BY a.attnum";
         let rows = transaction.query(sql, &[Some(&relation.schema), Some(&relation.name)])?;
-        let Some([Some(oid), Some(kind), Some(persistence)]) = rows.first().map(Vec::as_slice) else {
+        let Some([Some(oid), Some(kind), Some(persistence), ..]) = rows.first().map(Vec::as_slice) else {
             return Err(missing(transaction, relation)?.into());
         };
         if kind != "r" && kind != "p" {
@@ -56,7 +61,7 @@ impl Target {
                 .hint(format!("ALTER TABLE {relation} SET LOGGED"))
                 .into());
         }
-        let columns = columns(transaction, oid)?;
+        let columns = rows.iter().filter_map(|row| column_of(&row[3..])).collect();
         Ok(Self { relation: relation.clone(), oid: oid.clone(), partitioned: kind == "p", columns })
     }
 
@@ -104,31 +109,19 @@ pub(super) fn list<'a>(columns: impl IntoIterator<Item = &'a str>) -> String {
     columns.into_iter().map(quote_identifier).collect::<Vec<_>>().join(", ")
 }
 
-fn columns(transaction: &mut Transaction<'_>, oid: &str) -> Result<Vec<Column>, Fault> {
-    let sql = "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::text, \
-               (a.atthasdef OR a.attidentity <> '')::text, (a.attidentity = 'a')::text, (a.attgenerated <> '')::text, t.typcategory::text \
-               FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = $1::text::oid AND a.attnum > 0 AND NOT a.attisdropped \
-               ORDER BY a.attnum";
-    let rows = transaction.query(sql, &[Some(oid)])?;
-    let mut columns = Vec::new();
-    for row in rows {
-        let Ok([name, data_type, not_null, has_default, always, generated, category]) =
-            <[Option<String>; 7]>::try_from(row)
-        else {
-            continue;
-        };
-        let is = |text: &Option<String>| text.as_deref() == Some("true");
-        columns.push(Column {
-            name: name.unwrap_or_default(),
-            data_type: data_type.unwrap_or_default(),
-            category: category.and_then(|text| text.chars().next()).unwrap_or_default(),
-            not_null: is(&not_null),
-            has_default: is(&has_default),
-            always_identity: is(&always),
-            generated: is(&generated),
-        });
-    }
-    Ok(columns)
+/// The column of a row of [`Target::find`]; nothing for a table without columns.
+fn column_of(row: &[Option<String>]) -> Option<Column> {
+    let [name, data_type, not_null, has_default, always, generated, category] = row else { return None };
+    let is = |text: &Option<String>| text.as_deref() == Some("true");
+    Some(Column {
+        name: name.clone()?,
+        data_type: data_type.clone().unwrap_or_default(),
+        category: category.as_ref().and_then(|text| text.chars().next()).unwrap_or_default(),
+        not_null: is(not_null),
+        has_default: is(has_default),
+        always_identity: is(always),
+        generated: is(generated),
+    })
 }
 
 fn missing(transaction: &mut Transaction<'_>, relation: &Relation) -> Result<Error, Fault> {

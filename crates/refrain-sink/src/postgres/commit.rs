@@ -1,13 +1,12 @@
 //! The commit (4.2): one transaction.
 
-use super::address;
 use super::catalog::Target;
 use super::manner::Mode;
 use super::modes::swap::{self, Seen};
 use super::modes::{self, Work};
 use super::site::{Site, begin};
 use super::stage::Stage;
-use super::{heads, locks, shape, stage, standing};
+use super::{address, demand, heads, locks, shape, stage, standing};
 use refrain_core::{
     Adopt, CommitAnswer, CommitDecision, CommitOptions, CommitRequest, Condition, CrashPoint, CrashProbe, Error,
     ErrorKind, Head, Result, SlotAddress, decide_commit,
@@ -137,6 +136,10 @@ fn look(
     request: &CommitRequest,
     options: CommitOptions,
 ) -> Result<Option<Seen>, Fault> {
+    let pinned = demand(slot, request.publication.run.manner(slot));
+    if pinned.is_ok_and(|manner| manner.mode != Mode::SwapPartition) {
+        return Ok(None);
+    }
     let name = address::place(slot)?.slot;
     let mut transaction = begin(session, Some(request.holder.attempt), limits)?;
     let stage = stage::find(&mut transaction, request.publication.attempt, slot)?;
