@@ -57,8 +57,8 @@ pub(crate) fn measure(space: &Space) -> Outcome<Vec<Row>> {
         Box::new(|_| space.time(place.run(["delays", "--date", DAY, "--rerun"]))),
         Box::new(|_| by_hand(space, &place)),
         Box::new(|_| space.time(stored.run(["delays", "--date", DAY, "--rerun"]))),
-        Box::new(|_| space.time(crowded.run(["delays", "--date", DAY]))),
-        Box::new(|_| space.time(lone.run(["delays", "--date", DAY]))),
+        Box::new(|_| repeat(space, &lone)),
+        Box::new(|_| repeat(space, &crowded)),
         Box::new(|_| space.time(crowded.run(["delays", "--date", DAY, "--rerun"]))),
     ];
     let times = medians(ROUNDS, &mut contenders)?;
@@ -70,10 +70,16 @@ pub(crate) fn measure(space: &Space) -> Outcome<Vec<Row>> {
     Ok(vec![
         Row::ratio(title, times[0], script, Target::AtMost(2.0)),
         Row::ratio(&format!("{title}, with its store there"), times[2], script, Target::None),
-        Row::ratio(&format!("repeat {million}"), times[3], ("beside one row", times[4]), Target::AtMost(1.2)),
+        Row::ratio(&format!("repeat {million}"), times[4], ("beside one row", times[3]), Target::AtMost(1.2)),
         Row::ratio(&format!("publication {million}"), times[5], ("beside one row", times[0]), Target::AtMost(1.2)),
         Row::number(&format!("sequential scans {million}"), scanned, "scans", Target::AtMost(0.0)),
     ])
+}
+
+/// The second of two: what ran before is the same for all.
+fn repeat(space: &Space, place: &Place<'_>) -> Outcome<Duration> {
+    space.time(place.run(["delays", "--date", DAY]))?;
+    space.time(place.run(["delays", "--date", DAY]))
 }
 
 fn by_hand(space: &Space, place: &Place<'_>) -> Outcome<Duration> {
