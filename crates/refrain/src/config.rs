@@ -3,6 +3,7 @@
 //! The file names commands, so it is read only from where the user said, never from where data lies.
 
 mod expand;
+mod objects;
 mod publication;
 mod retry;
 mod section;
@@ -11,6 +12,7 @@ mod task;
 
 use crate::task::Task;
 use expand::expand;
+pub use objects::Objects;
 use refrain_core::{Error, Result, TaskName, nearest};
 use section::{Section, describe};
 use std::io::ErrorKind::NotFound;
@@ -31,6 +33,8 @@ pub struct Config {
     pub store: Option<String>,
     /// Staging directories of filesystems other than the home's.
     pub staging: Vec<PathBuf>,
+    /// How buckets are reached.
+    pub objects: Objects,
     /// The tasks, in the file's order.
     pub tasks: Vec<Task>,
 }
@@ -66,6 +70,7 @@ impl Config {
             .iter()
             .map(|text| Ok(home.join(expand("staging", text, lookup)?)))
             .collect::<Result<Vec<_>>>()?;
+        let objects = Objects::read(root.section("objects")?, lookup)?;
         let mut tasks = Vec::new();
         if let Some(section) = root.section("task")? {
             for (name, value) in section.entries() {
@@ -78,7 +83,7 @@ impl Config {
         }
         root.done()?;
         crate::lineage::check(&tasks)?;
-        Ok(Self { store, staging, tasks })
+        Ok(Self { store, staging, objects, tasks })
     }
 
     /// The declared task of this name, if there is one.

@@ -1,0 +1,152 @@
+//! What passes between this process and a store: every request is sent once, and every answer tells the store's clock.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::{SignedDuration, Timestamp};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+    ReqwestConnector,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// How much of an error's text is read.
+const LONGEST_ERROR: usize = 64 * 1024;
+
+tokio::task_local! {
+    /// What the call that runs has seen.
+    static CALL: Arc<Call>;
+}
+
+/// What one call has seen on the wire.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    last: Mutex<Option<Seen>>,
+}
+
+/// The end of one request.
+#[derive(Clone, Debug)]
+pub(crate) enum Seen {
+    /// The store answered.
+    Answer {
+        status: u16,
+        /// The code and the message of an error's XML, where there is one.
+        code: String,
+        message: String,
+    },
+    /// No connection came about, so that nothing was sent.
+    Unreachable,
+    /// Something was sent, and no answer came.
+    Silent,
+}
+
+/// What is known of one store.
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    clock: Mutex<Option<(Timestamp, Instant)>>,
+    requests: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connector(pub(crate) Arc<Wire>);
+
+#[derive(Debug)]
+struct Service {
+    client: HttpClient,
+    wire: Arc<Wire>,
+}
+
+impl Call {
+    /// Runs a future whose requests are noted here.
+    pub(crate) async fn scope<T>(self: Arc<Self>, future: impl Future<Output = T>) -> T {
+        CALL.scope(self, future).await
+    }
+
+    /// How the last request ended.
+    pub(crate) fn last(&self) -> Option<Seen> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn saw(seen: Seen) {
+        // Outside every call there is nobody to tell.
+        CALL.try_with(|call| *call.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen))
+            .unwrap_or_default();
+    }
+}
+
+impl Wire {
+    /// The moment by the store's clock: its last answer's date and the time that has passed here since. Nothing before the
+    /// first answer.
+    pub(crate) fn now(&self) -> Option<Timestamp> {
+        let (date, at) = (*self.clock.lock().unwrap_or_else(PoisonError::into_inner))?;
+        date.checked_add(SignedDuration::try_from(at.elapsed()).ok()?).ok()
+    }
+
+    /// How many requests were sent.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    fn learn(&self, response: &HttpResponse) {
+        let date = response.headers().get("date").and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
+        if let Some(date) = date {
+            *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some((date, Instant::now()));
+        }
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Service { client, wire: Arc::clone(&self.0) }))
+    }
+}
+
+#[async_trait]
+impl HttpService for Service {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        self.wire.requests.fetch_add(1, Ordering::Relaxed);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let answered = self.client.execute(request).await;
+        let response = answered.inspect_err(|error| {
+            tracing::debug!(%method, %path, kind = ?error.kind(), "no answer");
+            Call::saw(if error.kind() == HttpErrorKind::Connect { Seen::Unreachable } else { Seen::Silent });
+        })?;
+        self.wire.learn(&response);
+        let status = response.status().as_u16();
+        tracing::debug!(%method, %path, status, "answered");
+        if response.status().is_success() {
+            Call::saw(Seen::Answer { status, code: String::new(), message: String::new() });
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let text = read(body).await;
+        let part = |tag| text_of(&text, tag).unwrap_or_default();
+        Call::saw(Seen::Answer { status, code: part("Code"), message: part("Message") });
+        Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(Bytes::from(text))))
+    }
+}
+
+/// The text of an error; what cannot be read of it is left out.
+async fn read(body: HttpResponseBody) -> String {
+    let mut stream = body.bytes_stream();
+    let mut text = Vec::new();
+    while let Some(Ok(chunk)) = stream.next().await {
+        text.extend_from_slice(&chunk);
+        if text.len() > LONGEST_ERROR {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// What stands in the first element of this name, which holds no others.
+fn text_of(xml: &str, tag: &str) -> Option<String> {
+    let after = xml.split_once(&format!("<{tag}>"))?.1;
+    Some(after.split_once('<')?.0.trim().to_owned())
+}
