@@ -40,9 +40,9 @@ pub trait StateStore: Send + Sync + Debug {
     /// harmless. Bookkeeping only: need not be durable.
     fn finish(&self, key: &Key, holder: &Holder, ending: &Ending) -> Result<()>;
 
-    /// Records how an attempt that could not do it itself ended: recovery knows it from the sink (5.12). An
+    /// Records how an attempt of the key that could not do it itself ended: recovery knows it from the sink (5.12). An
     /// ending that [is settled](Ending::is_settled) stays as it is.
-    fn settle_attempt(&self, attempt: AttemptId, ending: &Ending) -> Result<()>;
+    fn settle_attempt(&self, key: &Key, attempt: AttemptId, ending: &Ending) -> Result<()>;
 
     /// What the store knows of one key.
     fn key(&self, key: &Key) -> Result<Option<KeyState>>;

@@ -26,7 +26,7 @@ pub(crate) fn predecessors(driver: &mut Driver<'_>, holder: &Holder) {
         if !claimed && ending.outcome != Outcome::Published {
             continue;
         }
-        if let Err(error) = driver.boundary.store.settle_attempt(record.attempt, &ending) {
+        if let Err(error) = driver.boundary.store.settle_attempt(&record.key, record.attempt, &ending) {
             tracing::warn!(attempt = %record.attempt, %error, "an ended attempt could not be recorded");
         }
     }

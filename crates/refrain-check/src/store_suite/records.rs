@@ -40,13 +40,13 @@ pub(super) fn an_unknown_end_is_settled_once(factory: &dyn StoreFactory) {
     assert_eq!(unfinished().len(), 1);
     store.finish(&key("a"), &first, &ending(Outcome::Unknown, Window::Unknown)).unwrap();
     assert_eq!(unfinished().len(), 1, "unknown is no end");
-    store.settle_attempt(attempt(1), &ending(Outcome::Decided, Window::Published)).unwrap();
+    store.settle_attempt(&key("a"), attempt(1), &ending(Outcome::Decided, Window::Published)).unwrap();
     assert_eq!(unfinished().len(), 1, "a follow-up is pending");
-    store.settle_attempt(attempt(1), &published()).unwrap();
+    store.settle_attempt(&key("a"), attempt(1), &published()).unwrap();
     assert_eq!(unfinished(), []);
-    store.settle_attempt(attempt(1), &ending(Outcome::Error, Window::NothingPublished)).unwrap();
+    store.settle_attempt(&key("a"), attempt(1), &ending(Outcome::Error, Window::NothingPublished)).unwrap();
     assert_eq!(record(&*store, 1).ending, Some(published()), "the last word");
-    store.settle_attempt(attempt(99), &published()).unwrap();
+    store.settle_attempt(&key("a"), attempt(99), &published()).unwrap();
     assert_eq!(all(&*store).len(), 1, "of an attempt that nobody knows nothing is recorded");
 }
 

@@ -193,7 +193,7 @@ impl StateStore for MemoryStore {
         Ok(())
     }
 
-    fn settle_attempt(&self, attempt: AttemptId, ending: &Ending) -> Result<()> {
+    fn settle_attempt(&self, _key: &Key, attempt: AttemptId, ending: &Ending) -> Result<()> {
         self.state().settle(attempt, ending);
         Ok(())
     }

@@ -169,7 +169,7 @@ impl StateStore for PostgresStore {
         })
     }
 
-    fn settle_attempt(&self, attempt: AttemptId, ending: &Ending) -> Result<()> {
+    fn settle_attempt(&self, _key: &Key, attempt: AttemptId, ending: &Ending) -> Result<()> {
         self.transact(|work| attempts::settle(work, attempt, ending))
     }
 

@@ -212,7 +212,7 @@ impl StateStore for SqliteStore {
         })
     }
 
-    fn settle_attempt(&self, attempt: AttemptId, ending: &Ending) -> Result<()> {
+    fn settle_attempt(&self, _key: &Key, attempt: AttemptId, ending: &Ending) -> Result<()> {
         self.write(|transaction| attempts::settle(transaction, attempt, ending))
     }
 
