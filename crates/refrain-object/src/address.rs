@@ -99,6 +99,17 @@ impl Address {
         Self { key: key.into(), ..self.clone() }
     }
 
+    /// The key of a URL in the same bucket.
+    ///
+    /// # Errors
+    /// `corrupt` when it names another bucket.
+    pub fn key_of(&self, url: &str) -> Result<String> {
+        match Self::parse(url) {
+            Ok(other) if other.scheme == self.scheme && other.bucket == self.bucket => Ok(other.key),
+            _ => Err(Error::corrupt(format!("`{url}` is not in the bucket of {self}"))),
+        }
+    }
+
     /// Whether it stands for all objects below its key.
     pub fn is_prefix(&self) -> bool {
         self.key.is_empty() || self.key.ends_with('/')

@@ -9,6 +9,7 @@
 
 mod address;
 mod bucket;
+mod canary;
 mod connect;
 mod driver;
 mod fault;

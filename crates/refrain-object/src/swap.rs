@@ -24,8 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How often a store may refuse a write whose condition holds.
 const STUBBORN: u32 = 8;
 
-/// The metadata that carries a write's id.
-const WRITE_ID: &str = "refrain-write";
+/// The metadata that carries a write's id; Azure takes letters, digits and `_` alone, and some proxies drop a `_`.
+const WRITE_ID: &str = "refrainwrite";
 
 /// What is written.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Content {
 
     fn is_in(&self, object: &Object) -> bool {
         match &self.id {
-            Some(id) => object.metadata.get(WRITE_ID) == Some(id),
+            Some(id) => object.write_id() == Some(id),
             None => object.content == self.bytes,
         }
     }
@@ -72,6 +72,13 @@ impl Content {
             attributes.insert(Attribute::Metadata((*name).into()), value.clone().into());
         }
         attributes
+    }
+}
+
+impl Object {
+    /// The id of the write that it came by, if it was a named one.
+    pub fn write_id(&self) -> Option<&str> {
+        self.metadata.get(WRITE_ID).map(String::as_str)
     }
 }
 

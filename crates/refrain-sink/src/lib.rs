@@ -2,16 +2,18 @@
 //!
 //! A sink implements [`refrain_core::Sink`]. It keeps a head per slot, changes it in the same step as the data, and
 //! calls no store. Here are files and directories on local filesystems ([`LocalSink`]), tables in PostgreSQL
-//! ([`PostgresSink`]), and a sink in memory ([`MemorySink`]) for tests.
+//! ([`PostgresSink`]), objects in buckets ([`ObjectSink`]), and a sink in memory ([`MemorySink`]) for tests.
 
 mod directory;
 mod file;
 mod local;
 mod memory;
+mod object;
 pub mod postgres;
 
 pub use local::{
     LocalKind, LocalSink, ShownKey, claimed_stores, prepare_volume, provenance_of, shown_keys, write_whole,
 };
 pub use memory::MemorySink;
+pub use object::{Buckets, Listed, Manifest, ObjectKind, ObjectSink, overlap as objects_overlap};
 pub use postgres::PostgresSink;

@@ -4,9 +4,10 @@ use crate::home::Home;
 use crate::table::TableSpec;
 use crate::task::Task;
 use refrain_core::{Capabilities, CrashProbe, Error, ErrorKind, Key, NoProbe, Result, Sink, SlotAddress};
+use refrain_object::Address;
 use refrain_postgres::Link;
 use refrain_sink::postgres::{Manner, TABLES, sql_for};
-use refrain_sink::{LocalKind, LocalSink, PostgresSink};
+use refrain_sink::{Buckets, LocalKind, LocalSink, ObjectKind, ObjectSink, PostgresSink, objects_overlap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct Sinks {
     file: LocalSink,
     directory: LocalSink,
     postgres: PostgresSink,
+    prefix: ObjectSink,
+    object: ObjectSink,
 }
 
 impl Sinks {
@@ -24,7 +27,11 @@ impl Sinks {
         let local = |kind| LocalSink::new(kind, &home.directory, &home.config.staging, Arc::clone(probe));
         let links = home.config.tasks.iter().flat_map(links);
         let postgres = PostgresSink::new(links, &home.state(), Arc::clone(probe));
-        Ok(Self { file: local(LocalKind::File)?, directory: local(LocalKind::Directory)?, postgres })
+        let objects = home.config.objects.clone();
+        let buckets = Arc::new(Buckets::new(move |address| objects.settings(address), &home.state()));
+        let object = |kind| ObjectSink::new(kind, Arc::clone(&buckets), &home.state(), Arc::clone(probe));
+        let (prefix, object) = (object(ObjectKind::Prefix), object(ObjectKind::Object));
+        Ok(Self { file: local(LocalKind::File)?, directory: local(LocalKind::Directory)?, postgres, prefix, object })
     }
 
     /// The sink of a slot.
@@ -37,15 +44,22 @@ impl Sinks {
 
     /// Every sink.
     pub fn all(&self) -> impl Iterator<Item = &dyn Sink> {
-        [&self.file as &dyn Sink, &self.directory as &dyn Sink, &self.postgres as &dyn Sink].into_iter()
+        [&self.file as &dyn Sink, &self.directory, &self.postgres, &self.prefix, &self.object].into_iter()
     }
 
     /// The slot that a location names: a trailing `/` is a directory.
     pub fn address(&self, location: &str, base: &Path) -> Result<SlotAddress> {
+        if Address::is_one(location) {
+            let address = Address::parse(location)?;
+            return match ObjectKind::of(&address) {
+                ObjectKind::Prefix => self.prefix.address(&address),
+                ObjectKind::Object => self.object.address(&address),
+            };
+        }
         if let Some((scheme, _)) = location.split_once("://") {
             let error = Error::new(
                 ErrorKind::Unsupported,
-                format!("this build publishes to files, directories and PostgreSQL, not to `{scheme}://`"),
+                format!("this build publishes to files, directories, objects and PostgreSQL, not to `{scheme}://`"),
             );
             return Err(if Link::is_one(location) {
                 error.hint("a table is declared in refrain.toml: out.NAME = { to = \"postgresql://…\", table = \"…\", mode = \"…\" }")
@@ -79,16 +93,23 @@ impl Sinks {
             || self.directory.contains(one, other)
             || self.directory.contains(other, one)
             || self.postgres.overlap(one, other)
+            || objects_overlap(one, other)
     }
 
     /// Whether what is published at the slot is a directory.
     pub(crate) fn is_tree(&self, slot: &SlotAddress) -> bool {
-        self.directory.capabilities().sink == slot.sink
+        [self.directory.capabilities().sink, ObjectKind::Prefix.name()].contains(&slot.sink.as_str())
     }
 
     /// What each sink promises.
-    pub fn capabilities() -> [Capabilities; 3] {
-        [LocalKind::File.capabilities(), LocalKind::Directory.capabilities(), PostgresSink::promises()]
+    pub fn capabilities() -> [Capabilities; 5] {
+        [
+            LocalKind::File.capabilities(),
+            LocalKind::Directory.capabilities(),
+            ObjectKind::Prefix.capabilities(),
+            ObjectKind::Object.capabilities(),
+            PostgresSink::promises(),
+        ]
     }
 }
 

@@ -1,0 +1,103 @@
+//! A canary: small objects under a fresh name that show, before any work is done, whether a store keeps the promises that
+//! a publication rests on (OBJ-04) and grants the rights that it needs (OBJ-11).
+
+use crate::bucket::{Bucket, PATIENCE, Version, path_of};
+use crate::fault::Fault;
+use bytes::Bytes;
+use object_store::{ObjectStore, PutMode, PutOptions, UpdateVersion};
+use refrain_core::{Error, ErrorKind, Result};
+
+impl Bucket {
+    /// Tries out, below a key that ends with `/`, everything that a publication and a state need: writing, creating only
+    /// where nothing is, replacing only what was read, reading what was written, listing, uploads in parts, deleting.
+    ///
+    /// # Errors
+    /// `unsupported` when the store ignores a condition; the store's own refusal, led by what was tried, when a right is
+    /// missing.
+    ///
+    /// # Crash safety
+    /// A canary that is left behind is a few bytes under `canary/`, which nothing reads.
+    pub fn prove(&self, area: &str) -> Result<()> {
+        let key = format!("{area}canary/{}", uuid::Uuid::new_v4());
+        let proved = self.try_conditions(&key).and_then(|()| self.try_rights(area, &key));
+        // Of two failures the first is told.
+        let deleted = self.delete(&key).map_err(|error| error.within("deleting an object"));
+        proved.and(deleted)
+    }
+
+    fn try_conditions(&self, key: &str) -> Result<()> {
+        let first = self.try_put(key, "1", None, "creating an object")?;
+        let Some(first) = first else {
+            return Err(self.ignores("refuses to create an object under a name that nobody has used"));
+        };
+        if self.try_put(key, "2", None, "creating an object twice")?.is_some() {
+            return Err(self.ignores("creates an object that is there already (If-None-Match is ignored)"));
+        }
+        let read = self.get(key).map_err(|error| error.within("reading an object"))?;
+        let read = read.filter(|object| object.content.as_ref() == b"1");
+        let Some(read) = read else { return Err(self.ignores("does not show what was just written")) };
+        if !read.version.is(&first) {
+            return Err(self.ignores("tells another version to who reads than to who wrote"));
+        }
+        let Some(second) = self.try_put(key, "3", Some(&read.version), "replacing an object")? else {
+            return Err(self.ignores("refuses to replace the version that was just read"));
+        };
+        if self.try_put(key, "4", Some(&first), "replacing an old version")?.is_some() {
+            return Err(self.ignores("replaces a version that is not there any more (If-Match is ignored)"));
+        }
+        let now = self.get(key)?.filter(|object| object.content.as_ref() == b"3" && object.version.is(&second));
+        now.map(drop).ok_or_else(|| self.ignores("does not show what was just replaced"))
+    }
+
+    fn try_rights(&self, area: &str, key: &str) -> Result<()> {
+        let (prefix, mut seen) = (format!("{area}canary/"), false);
+        let listed = self.list(&prefix, |entry| {
+            seen |= entry.key == key;
+            Ok(())
+        });
+        listed.map_err(|error| error.within("listing objects"))?;
+        if !seen {
+            return Err(self.ignores("does not list what was just written"));
+        }
+        let parts = format!("{key}.parts");
+        let begun = self.begin(&parts, u64::MAX).map_err(|error| error.within("beginning an upload in parts"))?;
+        begun.map_or(Ok(()), |begun| {
+            self.abort(&parts, &begun).map_err(|error| error.within("aborting an upload in parts"))
+        })
+    }
+
+    /// Writes; nothing when the condition was refused.
+    fn try_put(
+        &self,
+        key: &str,
+        content: &'static str,
+        expected: Option<&Version>,
+        what: &str,
+    ) -> Result<Option<Version>> {
+        let address = self.address(key);
+        let path = path_of(&address)?;
+        let mode = match expected {
+            None => PutMode::Create,
+            Some(version) => {
+                PutMode::Update(UpdateVersion { e_tag: version.e_tag.clone(), version: version.version.clone() })
+            }
+        };
+        let options = PutOptions { mode, ..PutOptions::default() };
+        let client = self.client.clone();
+        let payload = Bytes::from_static(content.as_bytes());
+        let put = self.once(&address, PATIENCE, async move {
+            match client.objects.put_opts(&path, payload.into(), options).await {
+                Ok(put) => Ok(Some(Version { e_tag: put.e_tag, version: put.version })),
+                Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        put.map_err(|fault: Fault| fault.into_error(&address).within(what))
+    }
+
+    fn ignores(&self, what: &str) -> Error {
+        Error::new(ErrorKind::Unsupported, format!("the store of `{}` {what}", self.root.bucket)).hint(
+            "two attempts would overwrite each other there; use a store with conditional writes (docs/OBJECTS.md lists them)",
+        )
+    }
+}

@@ -1,0 +1,76 @@
+//! The buckets of a home: each opened once, and proved once to keep the promises that publications rest on.
+
+use refrain_core::{Error, Result};
+use refrain_object::{Address, Bucket, Settings};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// How a bucket is reached, as the home's configuration says.
+type Reach = Box<dyn Fn(&Address) -> Settings + Send + Sync>;
+
+/// The buckets of a home.
+pub struct Buckets {
+    reach: Reach,
+    open: Mutex<BTreeMap<Address, Bucket>>,
+    /// Where it is noted that a bucket was proved.
+    directory: PathBuf,
+}
+
+impl Buckets {
+    /// The buckets of a home with this state directory. Nothing is connected yet.
+    pub fn new(reach: impl Fn(&Address) -> Settings + Send + Sync + 'static, state: &Path) -> Self {
+        Self { reach: Box::new(reach), open: Mutex::default(), directory: state.join(super::staging::DIRECTORY) }
+    }
+
+    /// The bucket of an address.
+    ///
+    /// # Errors
+    /// As [`Bucket::open`].
+    pub fn open(&self, address: &Address) -> Result<Bucket> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = address.at("");
+        if let Some(bucket) = open.get(&root) {
+            return Ok(bucket.clone());
+        }
+        let bucket = Bucket::open(address, &(self.reach)(address))?;
+        open.insert(root, bucket.clone());
+        Ok(bucket)
+    }
+
+    /// Where Refrain keeps what it needs in the bucket of an address.
+    pub fn area(&self, address: &Address) -> Address {
+        (self.reach)(address).area(address)
+    }
+
+    /// The buckets that were opened.
+    pub(super) fn all(&self) -> Vec<Bucket> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Makes sure, once for each home, that the bucket honours conditions and lets us do what a publication needs.
+    ///
+    /// # Errors
+    /// `unsupported` when it ignores conditions (OBJ-04); `invalid` when a right is missing (OBJ-11).
+    pub(super) fn prove(&self, address: &Address) -> Result<()> {
+        let bucket = self.open(address)?;
+        let area = self.area(address);
+        let what = format!("{area} {}", bucket.settings().endpoint.as_deref().unwrap_or_default());
+        let note = self.directory.join(format!("proved-{}", &blake3::hash(what.as_bytes()).to_hex()[..16]));
+        if note.exists() {
+            return Ok(());
+        }
+        bucket.prove(&area.key)?;
+        let written = fs::create_dir_all(&self.directory).and_then(|()| fs::write(&note, what));
+        written.map_err(|error: io::Error| Error::io(format!("cannot write `{}`", note.display()), error))
+    }
+}
+
+impl fmt::Debug for Buckets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buckets").field("open", &self.open).finish_non_exhaustive()
+    }
+}

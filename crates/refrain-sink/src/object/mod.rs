@@ -1,0 +1,241 @@
+//! Objects in buckets: a prefix, which is published by one conditional write of the slot's record, and a single object,
+//! which readers name themselves.
+//!
+//! The path of the data: `place` (where things are) -> `staging` (a directory on this machine) -> `seal` (digests, the
+//! `manifest`, the uploads) -> `commit` of the `record` (for a single object through `single`) -> `versions` for readers.
+//!
+//! # Crash safety
+//! What decides is one small object for each slot, changed by compare-and-set alone. Whatever an attempt leaves behind is
+//! named by its manifest or by its directory, and goes when the attempt is fenced or outdone.
+
+mod buckets;
+mod commit;
+mod leftovers;
+mod manifest;
+mod place;
+mod record;
+mod seal;
+mod single;
+mod staging;
+mod versions;
+
+pub use buckets::Buckets;
+pub use manifest::{Listed, Manifest};
+
+use jiff::Timestamp;
+use place::Place;
+use record::{Record, Seen, Step};
+use refrain_core::{
+    Adopt, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest,
+    Condition, CrashProbe, Generation, Guards, Head, Keep, Open, Result, Sealed, Sink, SlotAddress, Staged, Staging,
+    StagingId, SwapCost, Version, decide_claim,
+};
+use refrain_object::{Address, Bucket};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is published in a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// All objects of a version, which readers find by its manifest.
+    Prefix,
+    /// One object.
+    Object,
+}
+
+impl ObjectKind {
+    /// The sink's kind, as in [`SlotAddress::sink`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prefix => "prefix",
+            Self::Object => "object",
+        }
+    }
+
+    /// What the sink promises.
+    pub fn capabilities(self) -> Capabilities {
+        Capabilities {
+            sink: self.name(),
+            atomic: true,
+            conditional: true,
+            claims: true,
+            ledger_in_commit: true,
+            swap_cost: SwapCost::Constant,
+            rollback: true,
+        }
+    }
+
+    /// The kind that a URL means.
+    pub fn of(address: &Address) -> Self {
+        if address.is_prefix() { Self::Prefix } else { Self::Object }
+    }
+}
+
+/// Objects of one kind in the buckets of a home.
+pub struct ObjectSink {
+    kind: ObjectKind,
+    buckets: Arc<Buckets>,
+    seen: Seen,
+    /// Where tasks write.
+    directory: PathBuf,
+    probe: Arc<dyn CrashProbe>,
+}
+
+impl ObjectSink {
+    /// A sink for objects of a kind, whose tasks write below a home's state directory. Nothing is connected yet.
+    pub fn new(kind: ObjectKind, buckets: Arc<Buckets>, state: &Path, probe: Arc<dyn CrashProbe>) -> Self {
+        Self { kind, buckets, seen: Seen::default(), directory: state.join(staging::DIRECTORY), probe }
+    }
+
+    /// The slot that a URL names.
+    ///
+    /// # Errors
+    /// `invalid` when nothing can be published there.
+    pub fn address(&self, address: &Address) -> Result<SlotAddress> {
+        Ok(Place::new(self.kind, address.clone(), self.buckets.area(address))?.slot())
+    }
+
+    fn find(&self, slot: &SlotAddress) -> Result<(Bucket, Place)> {
+        let address = Address::parse(&slot.location)?;
+        let place = Place::new(self.kind, address.clone(), self.buckets.area(&address))?;
+        Ok((self.buckets.open(&address)?, place))
+    }
+
+    /// The record, with whatever was begun at a single object carried to its end.
+    fn settled(&self, bucket: &Bucket, place: &Place) -> Result<Option<Record>> {
+        let record = self.seen.read(bucket, place)?;
+        if record.as_ref().is_some_and(|record| record.intent.is_some()) {
+            single::settle(bucket, &self.seen, place)?;
+            return self.seen.guess(bucket, place);
+        }
+        Ok(record)
+    }
+}
+
+impl fmt::Debug for ObjectSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectSink").field("kind", &self.kind).field("buckets", &self.buckets).finish_non_exhaustive()
+    }
+}
+
+/// Whether two locations of objects meet.
+pub fn overlap(one: &SlotAddress, other: &SlotAddress) -> bool {
+    let parse = |slot: &SlotAddress| Address::parse(&slot.location).ok();
+    let is_object =
+        |slot: &SlotAddress| slot.sink == ObjectKind::Prefix.name() || slot.sink == ObjectKind::Object.name();
+    if !is_object(one) || !is_object(other) {
+        return false;
+    }
+    let (Some(one), Some(other)) = (parse(one), parse(other)) else { return false };
+    one == other || (!one.key.is_empty() && one.contains(&other)) || (!other.key.is_empty() && other.contains(&one))
+}
+
+impl Sink for ObjectSink {
+    fn capabilities(&self) -> Capabilities {
+        self.kind.capabilities()
+    }
+
+    fn location(&self, slot: &SlotAddress) -> String {
+        slot.location.clone()
+    }
+
+    fn preflight(&self, slot: &SlotAddress, _manner: Option<&str>, _adopt: Adopt) -> Result<()> {
+        self.buckets.prove(&Address::parse(&slot.location)?)
+    }
+
+    fn read(&self, slot: &SlotAddress) -> Result<Option<Head>> {
+        let (bucket, place) = self.find(slot)?;
+        Ok(self.seen.read(&bucket, &place)?.map(|record| record.head))
+    }
+
+    fn claim(&self, slot: &SlotAddress, request: &ClaimRequest) -> Result<ClaimAnswer> {
+        let (bucket, place) = self.find(slot)?;
+        loop {
+            // An intent is the business of whoever comes next, before anything else (9.3).
+            single::settle(&bucket, &self.seen, &place)?;
+            let answer = self.seen.change(&bucket, &place, |record| {
+                if record.is_some_and(|record| record.intent.is_some()) {
+                    return Ok(Step::Answer(None));
+                }
+                let head = record.map(|record| &record.head);
+                Ok(match decide_claim(head, request) {
+                    ClaimDecision::Accept(head) => {
+                        let next = match record {
+                            Some(record) => record.with(head.clone()),
+                            None => Record::new(head.clone()),
+                        };
+                        Step::Write(Box::new(next), Some(ClaimAnswer::Claimed(head)))
+                    }
+                    ClaimDecision::Standing(head) => Step::Answer(Some(ClaimAnswer::Claimed(head))),
+                    ClaimDecision::Fenced(head) => Step::Answer(Some(ClaimAnswer::Fenced(head))),
+                    ClaimDecision::Refused(head, why) => Step::Answer(Some(ClaimAnswer::Refused(head, why))),
+                })
+            })?;
+            if let Some(answer) = answer {
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn stage(&self, slot: &SlotAddress, _manner: Option<&str>, id: &StagingId) -> Result<Staging<Open>> {
+        let (_, place) = self.find(slot)?;
+        let output = staging::make(&self.directory, &place, id)?;
+        let mut open = Staging::open(slot.clone(), id.clone(), output);
+        if self.kind == ObjectKind::Prefix {
+            let prefix = place.target.at(place.data(id.generation, id.holder.attempt));
+            open.extra.push(("URL".to_owned(), prefix.to_string()));
+        }
+        Ok(open)
+    }
+
+    fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
+        let (bucket, place) = self.find(&staging.slot)?;
+        let sealed = seal::seal(&bucket, &place, &staging, guards)?;
+        staging::remove(&self.directory, &staging.slot, &staging.id)?;
+        Ok(staging.sealed(sealed))
+    }
+
+    fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
+        let (bucket, place) = self.find(slot)?;
+        commit::commit((&bucket, &self.seen, &*self.probe), &place, request, *options)
+    }
+
+    fn condition(&self, slot: &SlotAddress, _head: Option<&Head>) -> Result<Condition> {
+        let (bucket, place) = self.find(slot)?;
+        let record = self.seen.guess(&bucket, &place)?;
+        versions::condition(&bucket, &place, record.as_ref())
+    }
+
+    fn versions(&self, slot: &SlotAddress) -> Result<Vec<Version>> {
+        let (bucket, place) = self.find(slot)?;
+        let record = self.settled(&bucket, &place)?;
+        versions::versions(&bucket, &place, record.as_ref())
+    }
+
+    fn restore(&self, slot: &SlotAddress, generation: Generation, into: &str) -> Result<()> {
+        let (bucket, place) = self.find(slot)?;
+        let record = self.settled(&bucket, &place)?;
+        versions::restore(&bucket, &place, record.as_ref(), (generation, Path::new(into)))
+    }
+
+    fn staged(&self) -> Result<Vec<Staged>> {
+        let mut staged = leftovers::local(&self.directory, self.kind)?;
+        for bucket in self.buckets.all() {
+            leftovers::remote(&bucket, (self.kind, &self.buckets), &self.seen, &mut staged)?;
+        }
+        Ok(staged)
+    }
+
+    fn discard(&self, staged: &Staged) -> Result<()> {
+        let Some((slot, id)) = &staged.owner else { return Ok(()) };
+        let (bucket, place) = self.find(slot)?;
+        leftovers::remove(&bucket, &place, id)?;
+        staging::remove(&self.directory, slot, id)
+    }
+
+    fn trim(&self, slot: &SlotAddress, keep: &Keep, now: Timestamp, dry_run: bool) -> Result<Vec<Version>> {
+        let (bucket, place) = self.find(slot)?;
+        versions::trim(&bucket, &self.seen, &place, (keep, now, dry_run))
+    }
+}

@@ -1,0 +1,136 @@
+//! The seal (PROTOCOL 5.8): what the task wrote is listed and digested, the manifest is written, and the files go up.
+
+use super::ObjectKind;
+use super::manifest::{Listed, Manifest};
+use super::place::Place;
+use super::staging::{Found, check, found};
+use crate::local::{digest_text, hash_file};
+use refrain_core::{Error, Guards, Open, Result, SealedData, Staging};
+use refrain_object::{Bucket, Multipart, Upload};
+use std::fs::File;
+use std::path::Path;
+
+/// The largest single object: its content is sent in one request, the one that decides, and lies in memory meanwhile.
+pub(super) const LARGEST_OBJECT: u64 = 64 * 1024 * 1024;
+
+/// How much of an object is read at once.
+const CHUNK: u64 = 8 * 1024 * 1024;
+
+/// Seals an attempt's output.
+///
+/// # Crash safety
+/// The manifest is there before the first object: what an attempt leaves behind is named, and goes when it is fenced or
+/// outdone. Each object is there whole or not at all. No reader looks there.
+pub(super) fn seal(bucket: &Bucket, place: &Place, staging: &Staging<Open>, guards: &Guards) -> Result<SealedData> {
+    let local = found(place, Path::new(&staging.place))?;
+    let (generation, attempt) = (staging.id.generation, staging.id.holder.attempt);
+    let prefix = place.data(generation, attempt);
+    let written =
+        if local.is_empty() && place.kind == ObjectKind::Prefix { remote(bucket, &prefix)? } else { Vec::new() };
+    let (files, bytes) = match (local.as_slice(), written.as_slice()) {
+        ([], written) => (written.len(), written.iter().map(|object| object.bytes).sum()),
+        (local, _) => (local.len(), local.iter().map(|found| found.bytes).sum()),
+    };
+    check(place, files as u64, bytes, guards)?;
+    if place.kind == ObjectKind::Object && bytes > LARGEST_OBJECT {
+        return Err(Error::guard(format!(
+            "the output for {} has {bytes} bytes; a single object has at most {LARGEST_OBJECT}",
+            place.target
+        ))
+        .hint("publish to a prefix, which takes files of any size: end the URL with `/`"));
+    }
+    let listed = if local.is_empty() { written } else { digest(&local)? };
+    let (manifest, uploads) = begin(bucket, place, (&local, listed), (staging, guards))?;
+    let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
+    bucket.put(&reference.key, text.into())?;
+    bucket.upload(uploads)?;
+    manifest.sealed(&staging.slot, &reference)
+}
+
+/// The manifest, with the uploads in parts begun that it names.
+fn begin(
+    bucket: &Bucket,
+    place: &Place,
+    (local, mut listed): (&[Found], Vec<Listed>),
+    (staging, guards): (&Staging<Open>, &Guards),
+) -> Result<(Manifest, Vec<Upload>)> {
+    let prefix = place.data(staging.id.generation, staging.id.holder.attempt);
+    let mut uploads = Vec::new();
+    for (found, listed) in local.iter().zip(&mut listed) {
+        let key = format!("{prefix}{}", found.name);
+        let multipart: Option<Multipart> = bucket.begin(&key, found.bytes)?;
+        listed.upload = multipart.as_ref().map(|multipart| multipart.id.clone());
+        let (file, digest) = (found.file.clone(), listed.digest.clone());
+        uploads.push(Upload { key, file, bytes: found.bytes, digest, multipart });
+    }
+    Ok((Manifest::new(place, &prefix, listed, &guards.provenance, &staging.id), uploads))
+}
+
+fn digest(local: &[Found]) -> Result<Vec<Listed>> {
+    let one = |found: &Found| {
+        let hashed = File::open(&found.file).and_then(|file| hash_file(&file, found.bytes));
+        let hash = hashed.map_err(|error| Error::io(format!("cannot read `{}`", found.file.display()), error))?;
+        Ok(Listed { name: found.name.clone(), bytes: found.bytes, digest: digest_text(&hash), upload: None })
+    };
+    local.iter().map(one).collect()
+}
+
+/// What the task wrote to the attempt's own prefix itself, read once for its digest.
+fn remote(bucket: &Bucket, prefix: &str) -> Result<Vec<Listed>> {
+    let mut found = Vec::new();
+    bucket.list(prefix, |entry| {
+        found.push(entry);
+        Ok(())
+    })?;
+    let mut listed = Vec::new();
+    for entry in found {
+        let Some(name) = entry.key.strip_prefix(prefix) else { continue };
+        let mut hasher = blake3::Hasher::new();
+        read(bucket, &entry.key, entry.size, &mut |chunk| {
+            hasher.update(chunk);
+            Ok(())
+        })?;
+        let digest = digest_text(&hasher.finalize());
+        listed.push(Listed { name: name.to_owned(), bytes: entry.size, digest, upload: None });
+    }
+    listed.sort();
+    Ok(listed)
+}
+
+/// Shows the content of an object, part by part.
+///
+/// # Errors
+/// `corrupt` when the object has another size.
+pub(super) fn read(bucket: &Bucket, key: &str, bytes: u64, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut offset = 0;
+    while offset < bytes {
+        let wanted = CHUNK.min(bytes - offset);
+        let part = bucket.get_range(key, offset, wanted)?;
+        let content = part.map(|part| part.content).unwrap_or_default();
+        if content.len() as u64 != wanted {
+            return Err(Error::corrupt(format!("the object {} is gone or was changed", bucket.address(key))));
+        }
+        each(&content)?;
+        offset += wanted;
+    }
+    Ok(())
+}
+
+/// Removes the objects below a prefix, the uploads in parts that their manifest names, and the manifest last, so that a
+/// removal which dies is found again.
+pub(super) fn remove(bucket: &Bucket, prefix: &str, manifest: &str) -> Result<()> {
+    if let Some(object) = bucket.get(manifest)? {
+        for listed in Manifest::parse(&object.content, manifest)?.objects {
+            if let Some(id) = listed.upload {
+                bucket.abort(&format!("{prefix}{}", listed.name), &Multipart { id })?;
+            }
+        }
+    }
+    let mut keys = Vec::new();
+    bucket.list(prefix, |entry| {
+        keys.push(entry.key);
+        Ok(())
+    })?;
+    keys.iter().try_for_each(|key| bucket.delete(key))?;
+    bucket.delete(manifest)
+}

@@ -1,0 +1,155 @@
+//! Where a task writes on this machine: one directory for each attempt and slot, in the home's state. What is in it goes to
+//! the bucket when it is sealed.
+
+use super::ObjectKind;
+use super::place::Place;
+use crate::directory::{Go, walk};
+use refrain_core::{Error, ErrorKind, Guards, Result, SlotAddress, Staged, StagingId};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory's name in the state directory.
+pub(super) const DIRECTORY: &str = "objects";
+
+/// Names the attempt in its directory.
+const OWNER: &str = "owner.json";
+
+#[derive(Serialize, Deserialize)]
+struct Owner {
+    slot: SlotAddress,
+    id: StagingId,
+}
+
+/// A file that a task wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its name below the output.
+    pub(super) name: String,
+    pub(super) file: PathBuf,
+    pub(super) bytes: u64,
+}
+
+/// Makes the place: a directory for a prefix, the name of a file for a single object.
+///
+/// # Crash safety
+/// Nothing here need survive a power cut: the attempt does not either. A directory without its owner is reported by gc.
+pub(super) fn make(directory: &Path, place: &Place, id: &StagingId) -> Result<String> {
+    let slot = place.slot();
+    let own = own(directory, &slot, id);
+    let owner = serde_json::to_vec(&Owner { slot, id: id.clone() })
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a staging's owner").because(error))?;
+    let output = own.join("out").join(place.base_name());
+    let made = match place.kind {
+        ObjectKind::Prefix => &output,
+        ObjectKind::Object => output.parent().unwrap_or(&own),
+    };
+    let made = fs::create_dir_all(made).and_then(|()| fs::write(own.join(OWNER), owner));
+    made.map_err(|error| Error::io(format!("cannot make the staging directory `{}`", own.display()), error))?;
+    let text = output.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::invalid(format!("the path `{}` is not valid UTF-8", output.display())))
+}
+
+/// Removes the place.
+pub(super) fn remove(directory: &Path, slot: &SlotAddress, id: &StagingId) -> Result<()> {
+    let own = own(directory, slot, id);
+    match fs::remove_dir_all(&own) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(format!("cannot remove the staging directory `{}`", own.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All places, with whose they are.
+pub(super) fn all(directory: &Path) -> Result<Vec<Staged>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io(format!("cannot list `{}`", directory.display()), error)),
+    };
+    let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let staged = directories.map(|entry| {
+        let owner = fs::read(entry.path().join(OWNER)).ok();
+        let owner = owner.and_then(|text| serde_json::from_slice::<Owner>(&text).ok());
+        Staged { place: entry.path().display().to_string(), owner: owner.map(|owner| (owner.slot, owner.id)) }
+    });
+    Ok(staged.collect())
+}
+
+/// What the task wrote, in the order of the names.
+///
+/// # Errors
+/// `guard` when there is something that no object can be.
+pub(super) fn found(place: &Place, output: &Path) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    let refuse = |name: &Path, what: &str| {
+        Error::guard(format!("in the output for {}, `{}` {what}", place.target, name.display()))
+    };
+    if place.kind == ObjectKind::Object {
+        let base = Path::new(place.base_name());
+        return match fs::symlink_metadata(output) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(found),
+            Err(error) => Err(Error::io(format!("cannot look at `{}`", output.display()), error)),
+            Ok(data) if !data.is_file() => Err(refuse(base, "is no file")),
+            Ok(data) => {
+                found.push(Found { name: place.base_name().to_owned(), file: output.to_owned(), bytes: data.len() });
+                Ok(found)
+            }
+        };
+    }
+    walk(output, &mut |entry| {
+        if entry.stat.is_directory() {
+            return Ok(Go::On);
+        }
+        if !entry.stat.is_file() {
+            return Err(refuse(&entry.path, &format!("is {}; an object store holds files alone", entry.stat.noun()))
+                .hint("copy what a link names into the output instead of linking it"));
+        }
+        let name = entry.path.to_str().ok_or_else(|| refuse(&entry.path, "has a name that is not valid UTF-8"))?;
+        let key = place.target.join(name);
+        refrain_object::Address::parse(&key.to_string())
+            .map_err(|_| refuse(&entry.path, "has a name that no object can have"))?;
+        found.push(Found { name: name.to_owned(), file: entry.place, bytes: entry.stat.size });
+        Ok(Go::On)
+    })?;
+    // By the whole name, as stores order keys.
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// The guards that need no look into the files.
+pub(super) fn check(place: &Place, files: u64, bytes: u64, guards: &Guards) -> Result<()> {
+    let target = &place.target;
+    if files == 0 && !(guards.allow_empty && place.kind == ObjectKind::Prefix) {
+        let error = Error::guard(format!("the task wrote nothing for {target}"));
+        return Err(match place.kind {
+            ObjectKind::Prefix => error.hint(
+                "write files below `$REFRAIN_OUT`, or objects below `$REFRAIN_OUT_URL`; if none are right for this \
+                 partition, add `--allow-empty`",
+            ),
+            ObjectKind::Object => error.hint("write the file `$REFRAIN_OUT`"),
+        });
+    }
+    if bytes == 0 && !guards.allow_empty {
+        return Err(Error::guard(format!("the output for {target} is empty"))
+            .hint("if that is right for this partition, add `--allow-empty`"));
+    }
+    if let Some(least) = guards.min_files.filter(|least| files < *least) {
+        return Err(Error::guard(format!("the output for {target} has {files} files, at least {least} are asked for")));
+    }
+    if let Some(least) = guards.min_bytes.filter(|least| bytes < *least) {
+        return Err(Error::guard(format!("the output for {target} has {bytes} bytes, at least {least} are asked for")));
+    }
+    if guards.min_rows.is_some() {
+        return Err(Error::guard(format!("rows are not counted in the output for {target}"))
+            .hint("count them with `check = \"…\"`; min_rows is for tables"));
+    }
+    Ok(())
+}
+
+fn own(directory: &Path, slot: &SlotAddress, id: &StagingId) -> PathBuf {
+    let index = id.slots.iter().position(|other| other == slot).unwrap_or_default();
+    directory.join(format!("{}.{index}", id.holder.attempt))
+}

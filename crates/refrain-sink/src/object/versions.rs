@@ -1,0 +1,193 @@
+//! Versions: what readers find, what is kept, and copies of them.
+
+use super::ObjectKind;
+use super::manifest::{Manifest, Reference};
+use super::place::Place;
+use super::record::{Kept, Record, Seen, Step};
+use super::seal;
+use jiff::Timestamp;
+use refrain_core::{Condition, Error, Generation, Keep, Result, SealedData, Version};
+use refrain_object::Bucket;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// The versions that can be read, newest first.
+pub(super) fn versions(bucket: &Bucket, place: &Place, record: Option<&Record>) -> Result<Vec<Version>> {
+    let Some(record) = record else { return Ok(Vec::new()) };
+    let mut versions = Vec::new();
+    if let Some(data) = published(record, place) {
+        let locations = match place.kind {
+            ObjectKind::Prefix => objects(bucket, data)?,
+            ObjectKind::Object => vec![place.target.to_string()],
+        };
+        let generation = record.head.generation();
+        versions.push(Version { generation, locations, replaced_at: None, current: true, edited: false });
+    }
+    for kept in &record.kept {
+        versions.push(version_of(kept, objects(bucket, &kept.data)?));
+    }
+    Ok(versions)
+}
+
+fn published<'r>(record: &'r Record, place: &Place) -> Option<&'r SealedData> {
+    record.head.publication.as_ref()?.data_for(&place.slot())
+}
+
+fn version_of(kept: &Kept, locations: Vec<String>) -> Version {
+    Version {
+        generation: kept.generation,
+        locations,
+        replaced_at: Some(kept.replaced_at),
+        current: false,
+        edited: kept.edited,
+    }
+}
+
+/// The URLs of a version's objects; none when its manifest is gone.
+fn objects(bucket: &Bucket, data: &SealedData) -> Result<Vec<String>> {
+    let manifest = Manifest::of(bucket, data)?;
+    let all = manifest
+        .iter()
+        .flat_map(|manifest| manifest.objects.iter().map(|object| format!("{}{}", manifest.prefix, object.name)));
+    Ok(all.collect())
+}
+
+/// Copies a version to this machine and makes sure that it is what was published.
+pub(super) fn restore(
+    bucket: &Bucket,
+    place: &Place,
+    record: Option<&Record>,
+    (generation, into): (Generation, &Path),
+) -> Result<()> {
+    let missing = || Error::invalid(format!("there is no version {generation} of {}", place.target));
+    let record = record.ok_or_else(missing)?;
+    let current = published(record, place).filter(|_| record.head.generation() == generation);
+    let kept = record.kept.iter().find(|kept| kept.generation == generation).map(|kept| &kept.data);
+    let data = current.or(kept).ok_or_else(missing)?;
+    let manifest = Manifest::of(bucket, data)?.ok_or_else(missing)?;
+    for object in &manifest.objects {
+        let file = match place.kind {
+            ObjectKind::Prefix => into.join(&object.name),
+            ObjectKind::Object => into.to_owned(),
+        };
+        let key = format!("{}{}", place.target.key_of(&manifest.prefix)?, object.name);
+        fetch(bucket, &key, (object.bytes, &object.digest), &file)?;
+    }
+    if place.kind == ObjectKind::Prefix {
+        fs::create_dir_all(into).map_err(|error| Error::io(format!("cannot make `{}`", into.display()), error))?;
+    }
+    Ok(())
+}
+
+fn fetch(bucket: &Bucket, key: &str, (bytes, digest): (u64, &str), file: &Path) -> Result<()> {
+    let failed = |error| Error::io(format!("cannot write `{}`", file.display()), error);
+    if let Some(parent) = file.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
+    }
+    let mut written = fs::File::create_new(file).map_err(failed)?;
+    let mut hasher = blake3::Hasher::new();
+    seal::read(bucket, key, bytes, &mut |chunk| {
+        hasher.update(chunk);
+        written.write_all(chunk).map_err(failed)
+    })?;
+    if format!("blake3:{}", hasher.finalize().to_hex()) != digest {
+        return Err(Error::corrupt(format!("the object {} is not what was published", bucket.address(key))));
+    }
+    Ok(())
+}
+
+/// Compares what stands there with what the record says, without reading any content.
+pub(super) fn condition(bucket: &Bucket, place: &Place, record: Option<&Record>) -> Result<Condition> {
+    let record = record.filter(|record| record.head.publication.is_some() || record.head.taken_from.is_some());
+    match (place.kind, record) {
+        (ObjectKind::Prefix, None) => foreign_below(bucket, place),
+        (ObjectKind::Prefix, Some(record)) => match published(record, place) {
+            Some(data) => listed(bucket, place, data),
+            None => Ok(Condition::Intact),
+        },
+        (ObjectKind::Object, record) => {
+            let standing = bucket.head(&place.target.key)?;
+            let tag = record.and_then(|record| record.published.as_ref());
+            Ok(match (standing, record) {
+                (None, None) => Condition::Absent,
+                (None, Some(_)) => Condition::Missing,
+                (Some(object), None) => {
+                    Condition::Foreign(format!("an object of {} bytes, written {}", object.size, object.modified))
+                }
+                (Some(object), Some(_)) if tag.is_some_and(|tag| object.version.is(&tag.into())) => Condition::Intact,
+                (Some(object), Some(_)) => Condition::Drifted(format!("it was written {}", object.modified)),
+            })
+        }
+    }
+}
+
+/// Objects below the prefix that readers name: they would be taken for the publication, which lies elsewhere.
+fn foreign_below(bucket: &Bucket, place: &Place) -> Result<Condition> {
+    let mut first = None;
+    bucket.list(&place.target.key, |entry| {
+        first.get_or_insert(entry.key);
+        Ok(())
+    })?;
+    Ok(first
+        .map_or(Condition::Absent, |key| Condition::Foreign(format!("there are objects below it, such as `{key}`"))))
+}
+
+fn listed(bucket: &Bucket, place: &Place, data: &SealedData) -> Result<Condition> {
+    let Some(manifest) = Manifest::of(bucket, data)? else { return Ok(Condition::Missing) };
+    let prefix = place.target.key_of(&manifest.prefix)?;
+    let mut expected: BTreeMap<&str, u64> =
+        manifest.objects.iter().map(|object| (object.name.as_str(), object.bytes)).collect();
+    let mut difference = None;
+    bucket.list(&prefix, |entry| {
+        let name = entry.key.strip_prefix(&prefix).unwrap_or(&entry.key);
+        match expected.remove(name) {
+            None => difference = Some(format!("`{name}` was added")),
+            Some(bytes) if bytes != entry.size => difference = Some(format!("`{name}` has another size")),
+            Some(_) => {}
+        }
+        Ok(())
+    })?;
+    let missing = expected.keys().next().map(|name| format!("`{name}` is missing"));
+    Ok(difference.or(missing).map_or(Condition::Intact, Condition::Drifted))
+}
+
+/// Removes kept versions beyond the policy: from the record first, so that nobody is sent to what is being deleted.
+pub(super) fn trim(
+    bucket: &Bucket,
+    seen: &Seen,
+    place: &Place,
+    (keep, now, dry_run): (&Keep, Timestamp, bool),
+) -> Result<Vec<Version>> {
+    let newest = usize::try_from(keep.versions).unwrap_or(usize::MAX);
+    let superfluous = |(at, kept): &(usize, &Kept)| {
+        let age = Duration::try_from(now.duration_since(kept.replaced_at)).unwrap_or_default();
+        *at >= newest && age >= keep.grace
+    };
+    let record = seen.guess(bucket, place)?;
+    let any = record.is_some_and(|record| record.kept.iter().enumerate().any(|it| superfluous(&it)));
+    if !any {
+        return Ok(Vec::new());
+    }
+    let removed = seen.change(bucket, place, |record| {
+        let Some(record) = record else { return Ok(Step::Answer(Vec::new())) };
+        let (gone, stay): (Vec<_>, Vec<_>) = record.kept.iter().enumerate().partition(superfluous);
+        let of = |kept: Vec<(usize, &Kept)>| kept.into_iter().map(|(_, kept)| kept.clone()).collect::<Vec<_>>();
+        let (gone, stay) = (of(gone), of(stay));
+        if gone.is_empty() || dry_run {
+            return Ok(Step::Answer(gone));
+        }
+        Ok(Step::Write(Box::new(Record { kept: stay, ..record.clone() }), gone))
+    })?;
+    let mut versions = Vec::new();
+    for kept in &removed {
+        versions.push(version_of(kept, vec![kept.data.staged.clone()]));
+        if !dry_run {
+            let prefix = place.target.key_of(&kept.data.staged)?;
+            seal::remove(bucket, &prefix, &Reference::of(&kept.data)?.key)?;
+        }
+    }
+    Ok(versions)
+}
