@@ -414,7 +414,12 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// A task of refrain.toml
-    pub(crate) task: String,
+    #[arg(required_unless_present = "sink")]
+    pub(crate) task: Option<String>,
+
+    /// Instead of a task: whether a bucket keeps what a publication needs, by a canary, as in `--sink s3://lake`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["task", "date", "partition", "twice", "kill", "race", "params"])]
+    pub(crate) sink: Option<String>,
 
     #[command(flatten)]
     pub(crate) partition: Partition,

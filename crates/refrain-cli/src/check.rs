@@ -20,8 +20,11 @@ const MOST_DIRECTORIES: usize = 6;
 
 /// Checks; returns the exit code.
 pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<u8> {
+    if let Some(url) = &args.sink {
+        return check_sink(context, url);
+    }
     let home = context.find_home()?;
-    let mut task = home.config.task(&args.task)?.clone();
+    let mut task = home.config.task(args.task.as_deref().unwrap_or_default())?.clone();
     set_params(&mut task, &args.params)?;
     let partition = context.partition(&task, &args.partition)?;
     let none = !(args.trials.twice || args.trials.kill || args.trials.race);
@@ -83,6 +86,17 @@ impl Progress for Said {
 }
 
 /// The verdict for people.
+/// `refrain check --sink`: a bucket may be looked at before there is a home.
+fn check_sink(context: &Context, url: &str) -> Result<u8> {
+    let place = refrain::prove_sink(context.find_home().ok().as_ref(), url)?;
+    if context.loudness >= Loudness::Normal {
+        output::say(&format!(
+            "{place}: conditions are honoured, reads follow writes, and everything that a publication needs is allowed"
+        ));
+    }
+    Ok(exit_code::PUBLISHED)
+}
+
 fn tell(verdict: &Verdict, context: &Context, args: &CheckArgs) {
     for (number, finding) in verdict.findings.iter().enumerate() {
         say(&format!("\n{}", paragraph(number + 1, finding)));
@@ -194,7 +208,8 @@ fn again(context: &Context, args: &CheckArgs, seed: u64) -> String {
     if let Some(home) = &context.home_flag {
         words.extend(["--home".to_owned(), home.display().to_string()]);
     }
-    words.extend(["check".to_owned(), args.task.clone()]);
+    words.push("check".to_owned());
+    words.extend(args.task.clone());
     for (flag, value) in [("--date", &args.partition.date), ("--partition", &args.partition.partition)] {
         words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
     }

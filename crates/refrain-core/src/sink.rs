@@ -4,10 +4,11 @@
 //! this crate, so that an attempt, its successor and a third party reach the same decision.
 
 use crate::{
-    ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Result, SealedData, SlotAddress, StagingId, TaskName,
+    ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Result, RunId, SealedData, SlotAddress, StagingId,
+    TaskName,
 };
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -38,6 +39,22 @@ pub trait Sink: Send + Sync + Debug {
     /// Checks the guards, makes the staged output durable and records what it is (5.8). The caller has made
     /// sure that no process writes any more. A failed guard is an error of kind `guard`.
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>>;
+
+    /// Whether what an attempt sealed and could not commit is kept, for a later attempt of its run to
+    /// [take over](Self::take_over): where sealing costs more than a name.
+    fn keeps_sealed(&self) -> bool {
+        false
+    }
+
+    /// Makes what an earlier attempt of the same run sealed for the slot, and did not publish, this attempt's own: nobody
+    /// else may remove or take it from then on. To publish it is as if this attempt had made it (5.7). Nothing when there
+    /// is none, or not all of it.
+    ///
+    /// # Crash safety
+    /// One compare-and-set of whose it is; whoever removes it does that first, too.
+    fn take_over(&self, _slot: &SlotAddress, _staging: &StagingId, _origin: &Origin) -> Result<Option<SealedData>> {
+        Ok(None)
+    }
 
     /// K3: makes sealed data visible (4.2). An error of kind `unknown` is a lost answer: send the identical
     /// request again.
@@ -212,6 +229,17 @@ pub struct Guards {
     pub min_rows: Option<u64>,
     /// What the published path shall say of its origin, where the sink can attach it to the data itself.
     pub provenance: String,
+    /// What it comes from, for a sink that [keeps](Sink::keeps_sealed) what it sealed.
+    pub origin: Option<Origin>,
+}
+
+/// What an attempt's output comes from: what is sealed for the same origin may be published instead of made again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The run.
+    pub run: RunId,
+    /// Digest of what the output is made from.
+    pub made_from: String,
 }
 
 /// What stands at a slot (13.2).

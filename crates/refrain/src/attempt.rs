@@ -6,8 +6,8 @@ use crate::environment::variable_part;
 use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
-    Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, OutputSlot,
-    Publication, Result, Rollback, RunRecord, Sealed, Staged, Staging, StagingId,
+    Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Origin,
+    OutputSlot, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
@@ -39,6 +39,10 @@ pub(crate) struct Work<'b> {
     pub(crate) rollback: Option<Rollback>,
     /// The staging that was made, sealed or not.
     pub(crate) staged: Vec<Staged>,
+    /// Whether everything was written, so that what fails from now on is not the output.
+    written: bool,
+    /// What an earlier attempt of the run sealed, which this one publishes.
+    taken: Vec<SealedData>,
     pub(crate) sender: EventSender,
     pub(crate) events: EventReceiver,
 }
@@ -130,6 +134,8 @@ impl<'b> Work<'b> {
             inputs: Vec::new(),
             held: Vec::new(),
             staged: Vec::new(),
+            written: false,
+            taken: Vec::new(),
             made_from: None,
             rollback: None,
             sender,
@@ -220,6 +226,7 @@ impl<'b> Work<'b> {
         if matches!(self.events.try_next(), Some(Event::LeaseLost)) {
             return self.lease_lost();
         }
+        self.written = true;
         match self.seal() {
             Ok(publication) => {
                 self.driver.reach(CrashPoint::BeforeCommit);
@@ -255,16 +262,52 @@ impl<'b> Work<'b> {
         self.driver.into_conclusion()
     }
 
-    /// 7.3: nothing was sent, or what was sent was refused for good, so the attempt's own staging may go.
+    /// 7.3: nothing was sent, or what was sent was refused for good, so the attempt's own staging may go. What is whole and
+    /// failed for a reason outside it stays for the next attempt of the run, where the sink can hand it on.
     fn discard(&mut self) {
         self.outputs.clear();
+        let outside = [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Invalid, ErrorKind::Internal];
+        let failed_outside = self.driver.failure.as_ref().is_some_and(|failure| outside.contains(&failure.error.kind));
         for staged in self.staged.drain(..) {
             let Some((slot, _)) = &staged.owner else { continue };
-            let discarded = self.driver.boundary.sinks.of(slot).and_then(|sink| sink.discard(&staged));
+            let sink = self.driver.boundary.sinks.of(slot);
+            if self.written && failed_outside && sink.as_ref().is_ok_and(|sink| sink.keeps_sealed()) {
+                continue;
+            }
+            let discarded = sink.and_then(|sink| sink.discard(&staged));
             if let Err(error) = discarded {
                 tracing::warn!(rule = "7.3", %slot, %error, "staging could not be removed");
             }
         }
+    }
+
+    /// Whether an earlier attempt of this run sealed every output and published none, from what this one would be made
+    /// from: then this attempt has them, and the task need not be executed (5.7).
+    pub(crate) fn take_over(&mut self) -> Result<bool> {
+        let (Some(made_from), false) = (&self.made_from, self.driver.opened) else { return Ok(false) };
+        let origin = Origin { run: self.run.run_id, made_from: made_from.digest.clone() };
+        let mut sinks = Vec::new();
+        for output in &self.run.outputs {
+            let sink = self.driver.boundary.sinks.of(&output.slot)?;
+            if !sink.keeps_sealed() {
+                return Ok(false);
+            }
+            sinks.push((sink, output));
+        }
+        let mut taken = Vec::new();
+        for (sink, output) in sinks {
+            let staging = self.outputs.iter().find(|open| open.staging.slot == output.slot);
+            let Some(staging) = staging.map(|open| &open.staging.id) else { return Ok(false) };
+            match sink.take_over(&output.slot, staging, &origin)? {
+                Some(data) => taken.push(data),
+                None => return Ok(false),
+            }
+        }
+        self.driver
+            .notes
+            .push("publishing what an earlier attempt made and could not publish; the command is not run".to_owned());
+        self.taken = taken;
+        Ok(true)
     }
 
     /// 5.8
@@ -282,7 +325,10 @@ impl<'b> Work<'b> {
             }
         }
         let several = self.outputs.len() > 1;
-        let mut data = Vec::new();
+        let mut data = std::mem::take(&mut self.taken);
+        if !data.is_empty() {
+            self.outputs.clear();
+        }
         let mut sealed = Vec::new();
         for output in std::mem::take(&mut self.outputs) {
             let guards = self.guards(&output.name);
@@ -335,6 +381,10 @@ impl<'b> Work<'b> {
             min_files: spec.and_then(|spec| spec.min_files),
             min_rows: spec.and_then(|spec| spec.min_rows),
             provenance: provenance.to_string(),
+            origin: self
+                .made_from
+                .as_ref()
+                .map(|made_from| Origin { run: self.run.run_id, made_from: made_from.digest.clone() }),
         }
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Driver<'b> {
     want: Want,
     /// The version that a run opened by this attempt would publish again.
     restores: Option<Generation>,
+    /// Whether this attempt opened the run, so that there was no attempt before.
+    pub(crate) opened: bool,
     /// Whether the ends of earlier attempts were recorded.
     settled: bool,
     /// Whether this attempt only settles what others left.
@@ -113,6 +115,7 @@ impl<'b> Driver<'b> {
             watch,
             want,
             restores: None,
+            opened: false,
             settled: false,
             recovers: goal == Goal::Settle,
             heartbeat: None,
@@ -337,6 +340,7 @@ impl<'b> Driver<'b> {
         if let Some(OpenRun::Propose(generation)) = answer {
             self.demand_above_watermark()?;
             tracing::info!(rule = "1.1", %generation, "opening a run");
+            self.opened = true;
             let pinning = Stopwatch::start();
             let proposal = self.propose(self.plan.slots())?;
             self.report.timings_us.pin = pinning.micros();

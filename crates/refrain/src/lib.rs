@@ -82,5 +82,5 @@ pub use refrain_core as core;
 pub use refrain_core::{Error, ErrorKind, Result};
 pub use report::{Conclusion, Report};
 pub use retry::{Attach, NextTry};
-pub use sinks::{Sinks, make_ready, sink_sql};
+pub use sinks::{Sinks, make_ready, prove_sink, sink_sql};
 pub use task::Task;

@@ -4,7 +4,7 @@ use crate::home::Home;
 use crate::table::TableSpec;
 use crate::task::Task;
 use refrain_core::{Capabilities, CrashProbe, Error, ErrorKind, Key, NoProbe, Result, Sink, SlotAddress};
-use refrain_object::Address;
+use refrain_object::{Address, Bucket};
 use refrain_postgres::Link;
 use refrain_sink::postgres::{Manner, TABLES, sql_for};
 use refrain_sink::{Buckets, LocalKind, LocalSink, ObjectKind, ObjectSink, PostgresSink, objects_overlap};
@@ -28,7 +28,9 @@ impl Sinks {
         let links = home.config.tasks.iter().flat_map(links);
         let postgres = PostgresSink::new(links, &home.state(), Arc::clone(probe));
         let objects = home.config.objects.clone();
-        let buckets = Arc::new(Buckets::new(move |address| objects.settings(address), &home.state()));
+        let outputs = home.config.tasks.iter().flat_map(|task| &task.outputs);
+        let known = outputs.filter_map(|output| bucket_of(output.location.as_str()));
+        let buckets = Arc::new(Buckets::new(move |address| objects.settings(address), &home.state(), known));
         let object = |kind| ObjectSink::new(kind, Arc::clone(&buckets), &home.state(), Arc::clone(probe));
         let (prefix, object) = (object(ObjectKind::Prefix), object(ObjectKind::Object));
         Ok(Self { file: local(LocalKind::File)?, directory: local(LocalKind::Directory)?, postgres, prefix, object })
@@ -128,10 +130,36 @@ pub fn make_ready(url: &str) -> Result<(String, bool)> {
     Ok((link.to_string(), sink.prepare(&link)?))
 }
 
+/// Tries out whether a bucket keeps what a publication needs, as the first run there does. Returns where it looked.
+///
+/// # Errors
+/// `unsupported` when it is no bucket, or ignores conditions; `invalid` when a right is missing.
+///
+/// # Crash safety
+/// Writes and deletes objects of fresh names in Refrain's own area of the bucket.
+pub fn prove_sink(home: Option<&Home>, url: &str) -> Result<String> {
+    if !Address::is_one(url) {
+        return Err(Error::new(ErrorKind::Unsupported, "only a bucket is tried out by itself")
+            .hint("write --sink s3://BUCKET; a database is made ready by refrain init --sink"));
+    }
+    let address = Address::parse(url)?;
+    let settings = home.map(|home| home.config.objects.settings(&address)).unwrap_or_default();
+    let area = settings.area(&address);
+    Bucket::open(&address, &settings)?.prove(&area.key)?;
+    Ok(area.to_string())
+}
+
 /// The SQL that a database administrator runs so that tables can be published in a database where a role may create no
 /// schemas; without a role, what makes the tables alone.
 pub fn sink_sql(role: Option<&str>) -> String {
     role.map_or_else(|| TABLES.trim_end().to_owned(), sql_for)
+}
+
+/// The bucket of a location that is not filled in yet.
+fn bucket_of(location: &str) -> Option<Address> {
+    let (scheme, rest) = location.split_once("://").filter(|_| Address::is_one(location))?;
+    let bucket = rest.split('/').next()?;
+    Address::parse(&format!("{scheme}://{bucket}/")).ok()
 }
 
 fn links(task: &Task) -> impl Iterator<Item = Link> {

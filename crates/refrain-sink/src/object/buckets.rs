@@ -2,7 +2,7 @@
 
 use refrain_core::{Error, Result};
 use refrain_object::{Address, Bucket, Settings};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -16,14 +16,24 @@ type Reach = Box<dyn Fn(&Address) -> Settings + Send + Sync>;
 pub struct Buckets {
     reach: Reach,
     open: Mutex<BTreeMap<Address, Bucket>>,
+    known: BTreeSet<Address>,
     /// Where it is noted that a bucket was proved.
     directory: PathBuf,
 }
 
 impl Buckets {
-    /// The buckets of a home with this state directory. Nothing is connected yet.
-    pub fn new(reach: impl Fn(&Address) -> Settings + Send + Sync + 'static, state: &Path) -> Self {
-        Self { reach: Box::new(reach), open: Mutex::default(), directory: state.join(super::staging::DIRECTORY) }
+    /// The buckets of a home with this state directory, of which some are known beforehand. Nothing is connected yet.
+    pub fn new(
+        reach: impl Fn(&Address) -> Settings + Send + Sync + 'static,
+        state: &Path,
+        known: impl IntoIterator<Item = Address>,
+    ) -> Self {
+        Self {
+            reach: Box::new(reach),
+            open: Mutex::default(),
+            known: known.into_iter().collect(),
+            directory: state.join(super::staging::DIRECTORY),
+        }
     }
 
     /// The bucket of an address.
@@ -46,9 +56,12 @@ impl Buckets {
         (self.reach)(address).area(address)
     }
 
-    /// The buckets that were opened.
-    pub(super) fn all(&self) -> Vec<Bucket> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    /// The buckets that are known.
+    pub(super) fn all(&self) -> Result<Vec<Bucket>> {
+        for address in &self.known {
+            self.open(address)?;
+        }
+        Ok(self.open.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect())
     }
 
     /// Makes sure, once for each home, that the bucket honours conditions and lets us do what a publication needs.

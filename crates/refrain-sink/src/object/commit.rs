@@ -7,8 +7,8 @@ use super::record::{Intent, Kept, Record, Seen, Step, Tag};
 use super::{ObjectKind, seal, single};
 use crate::local::digest_text;
 use refrain_core::{
-    Adopt, CommitAnswer, CommitDecision, CommitOptions, CommitRequest, CrashPoint, CrashProbe, Error, ErrorKind, Head,
-    Result, SealedData, StagingId, decide_commit,
+    Adopt, CommitAnswer, CommitDecision, CommitOptions, CommitRequest, CrashPoint, CrashProbe, Error, ErrorKind,
+    Guards, Head, Result, SealedData, StagingId, decide_commit,
 };
 use refrain_object::{Bucket, Object};
 
@@ -137,7 +137,7 @@ fn copy_aside(bucket: &Bucket, place: &Place, target: &Object, request: &CommitR
     let digest = digest_text(&hasher.finalize());
     let listed = Listed { name: place.base_name().to_owned(), bytes: target.size, digest, upload: None };
     let prefix = place.replaced(run.generation, request.holder.attempt);
-    let manifest = Manifest::new(place, &prefix, vec![listed], "", &owner);
+    let manifest = Manifest::new(place, &prefix, vec![listed], &Guards::default(), &owner);
     let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
     bucket.put(&reference.key, text.into())?;
     manifest.sealed(&place.slot(), &reference)

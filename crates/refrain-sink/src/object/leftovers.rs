@@ -4,9 +4,9 @@ use super::buckets::Buckets;
 use super::manifest::{Manifest, Reference};
 use super::place::Place;
 use super::record::{Record, Seen};
-use super::{ObjectKind, seal, staging};
-use refrain_core::{Result, Staged, StagingId};
-use refrain_object::{Address, Bucket};
+use super::{ObjectKind, staging};
+use refrain_core::{AttemptId, Result, Staged, StagingId};
+use refrain_object::{Address, Bucket, Content, Multipart, Swapped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -106,7 +106,37 @@ fn own_prefix(staged: &Staged, area: &Address) -> Option<String> {
 pub(super) fn remove(bucket: &Bucket, place: &Place, id: &StagingId) -> Result<()> {
     let (generation, attempt) = (id.generation, id.holder.attempt);
     for prefix in [place.data(generation, attempt), place.replaced(generation, attempt)] {
-        seal::remove(bucket, &prefix, &place.manifest_of(&prefix))?;
+        remove_one(bucket, &prefix, &place.manifest_of(&prefix), Some(attempt))?;
     }
     Ok(())
+}
+
+/// Removes the objects below a prefix, the uploads in parts that their manifest names, and the manifest last, so that a
+/// removal which dies is found again. What another attempt than `of` has taken over meanwhile stays.
+pub(super) fn remove_one(bucket: &Bucket, prefix: &str, manifest: &str, of: Option<AttemptId>) -> Result<()> {
+    if let Some(object) = bucket.get(manifest)? {
+        let listed = Manifest::parse(&object.content, manifest)?;
+        if of.is_some_and(|of| of != listed.owner.holder.attempt) {
+            return Ok(());
+        }
+        if !listed.removing {
+            let (text, _) = Manifest { removing: true, ..listed.clone() }.write(manifest.to_owned())?;
+            match bucket.swap(manifest, Some(&object.version), &Content::unique(text))? {
+                Swapped::Done(_) => {}
+                Swapped::Moved(_) => return Ok(()),
+            }
+        }
+        for object in listed.objects {
+            if let Some(id) = object.upload {
+                bucket.abort(&format!("{prefix}{}", object.name), &Multipart { id })?;
+            }
+        }
+    }
+    let mut keys = Vec::new();
+    bucket.list(prefix, |entry| {
+        keys.push(entry.key);
+        Ok(())
+    })?;
+    keys.iter().try_for_each(|key| bucket.delete(key))?;
+    bucket.delete(manifest)
 }

@@ -2,7 +2,7 @@
 //! attempt leaves behind is named; a head names it by key and digest.
 
 use super::place::Place;
-use refrain_core::{Error, ErrorKind, Result, SealedData, SlotAddress, StagingId};
+use refrain_core::{Error, ErrorKind, Guards, Origin, Result, SealedData, SlotAddress, StagingId};
 use refrain_object::Bucket;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,12 @@ pub struct Manifest {
     pub provenance: serde_json::Value,
     /// Whose they are.
     pub owner: StagingId,
+    /// What they come from: a later attempt of the same origin may take over what was never published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Whether they are being removed, so that nobody takes them over any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removing: bool,
 }
 
 /// One object.
@@ -50,14 +56,16 @@ pub(super) struct Reference {
 }
 
 impl Manifest {
-    pub(super) fn new(place: &Place, prefix: &str, objects: Vec<Listed>, provenance: &str, owner: &StagingId) -> Self {
+    pub(super) fn new(place: &Place, prefix: &str, objects: Vec<Listed>, guards: &Guards, owner: &StagingId) -> Self {
         Self {
             format: FORMAT,
             location: place.target.to_string(),
             prefix: place.target.at(prefix).to_string(),
             objects,
-            provenance: serde_json::from_str(provenance).unwrap_or_default(),
+            provenance: serde_json::from_str(&guards.provenance).unwrap_or_default(),
             owner: owner.clone(),
+            origin: guards.origin.clone(),
+            removing: false,
         }
     }
 

@@ -14,6 +14,7 @@ mod leftovers;
 mod manifest;
 mod place;
 mod record;
+mod resume;
 mod seal;
 mod single;
 mod staging;
@@ -27,8 +28,8 @@ use place::Place;
 use record::{Record, Seen, Step};
 use refrain_core::{
     Adopt, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest,
-    Condition, CrashProbe, Generation, Guards, Head, Keep, Open, Result, Sealed, Sink, SlotAddress, Staged, Staging,
-    StagingId, SwapCost, Version, decide_claim,
+    Condition, CrashProbe, Generation, Guards, Head, Keep, Open, Origin, Result, Sealed, SealedData, Sink, SlotAddress,
+    Staged, Staging, StagingId, SwapCost, Version, decide_claim,
 };
 use refrain_object::{Address, Bucket};
 use std::fmt;
@@ -196,6 +197,19 @@ impl Sink for ObjectSink {
         Ok(staging.sealed(sealed))
     }
 
+    fn keeps_sealed(&self) -> bool {
+        true
+    }
+
+    fn take_over(&self, slot: &SlotAddress, id: &StagingId, origin: &Origin) -> Result<Option<SealedData>> {
+        let (bucket, place) = self.find(slot)?;
+        let taken = resume::take_over(&bucket, &place, &self.directory, (id, origin))?;
+        if taken.is_some() {
+            staging::remove(&self.directory, slot, id)?;
+        }
+        Ok(taken)
+    }
+
     fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
         let (bucket, place) = self.find(slot)?;
         commit::commit((&bucket, &self.seen, &*self.probe), &place, request, *options)
@@ -221,7 +235,7 @@ impl Sink for ObjectSink {
 
     fn staged(&self) -> Result<Vec<Staged>> {
         let mut staged = leftovers::local(&self.directory, self.kind)?;
-        for bucket in self.buckets.all() {
+        for bucket in self.buckets.all()? {
             leftovers::remote(&bucket, (self.kind, &self.buckets), &self.seen, &mut staged)?;
         }
         Ok(staged)
@@ -230,6 +244,11 @@ impl Sink for ObjectSink {
     fn discard(&self, staged: &Staged) -> Result<()> {
         let Some((slot, id)) = &staged.owner else { return Ok(()) };
         let (bucket, place) = self.find(slot)?;
+        if Address::is_one(&staged.place) {
+            let manifest = place.target.key_of(&staged.place)?;
+            let prefix = Place::data_of_manifest(&self.buckets.area(&place.target), &manifest);
+            return leftovers::remove_one(&bucket, &prefix, &manifest, Some(id.holder.attempt));
+        }
         leftovers::remove(&bucket, &place, id)?;
         staging::remove(&self.directory, slot, id)
     }

@@ -91,6 +91,20 @@ impl Place {
         format!("{}{inner}.{}.json", Self::manifests(&self.area), self.kind.name())
     }
 
+    /// Ends with `/`: where the manifests of the slot are.
+    pub(super) fn manifest_folder(&self) -> String {
+        format!("{}{}/", Self::manifests(&self.area), self.inner())
+    }
+
+    /// Whether a key is that of a manifest of the slot, of an attempt at this generation.
+    pub(super) fn is_manifest(&self, key: &str, generation: Generation) -> bool {
+        let name = key.strip_prefix(&self.manifest_folder()).unwrap_or_default();
+        let suffix = format!(".{}.json", self.kind.name());
+        name.strip_prefix(&format!("v{generation}-"))
+            .and_then(|rest| rest.strip_suffix(&suffix))
+            .is_some_and(|attempt| attempt.parse::<AttemptId>().is_ok())
+    }
+
     /// Ends with `/`: where the objects of a manifest are.
     pub(super) fn data_of_manifest(area: &Address, manifest: &str) -> String {
         let inner = manifest.strip_prefix(&Self::manifests(area)).unwrap_or(manifest);

@@ -63,7 +63,7 @@ fn begin(
         let (file, digest) = (found.file.clone(), listed.digest.clone());
         uploads.push(Upload { key, file, bytes: found.bytes, digest, multipart });
     }
-    Ok((Manifest::new(place, &prefix, listed, &guards.provenance, &staging.id), uploads))
+    Ok((Manifest::new(place, &prefix, listed, guards, &staging.id), uploads))
 }
 
 fn digest(local: &[Found]) -> Result<Vec<Listed>> {
@@ -114,23 +114,4 @@ pub(super) fn read(bucket: &Bucket, key: &str, bytes: u64, each: &mut dyn FnMut(
         offset += wanted;
     }
     Ok(())
-}
-
-/// Removes the objects below a prefix, the uploads in parts that their manifest names, and the manifest last, so that a
-/// removal which dies is found again.
-pub(super) fn remove(bucket: &Bucket, prefix: &str, manifest: &str) -> Result<()> {
-    if let Some(object) = bucket.get(manifest)? {
-        for listed in Manifest::parse(&object.content, manifest)?.objects {
-            if let Some(id) = listed.upload {
-                bucket.abort(&format!("{prefix}{}", listed.name), &Multipart { id })?;
-            }
-        }
-    }
-    let mut keys = Vec::new();
-    bucket.list(prefix, |entry| {
-        keys.push(entry.key);
-        Ok(())
-    })?;
-    keys.iter().try_for_each(|key| bucket.delete(key))?;
-    bucket.delete(manifest)
 }

@@ -38,9 +38,9 @@ pub(super) struct Found {
 pub(super) fn make(directory: &Path, place: &Place, id: &StagingId) -> Result<String> {
     let slot = place.slot();
     let own = own(directory, &slot, id);
+    let output = output(directory, place, id);
     let owner = serde_json::to_vec(&Owner { slot, id: id.clone() })
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a staging's owner").because(error))?;
-    let output = own.join("out").join(place.base_name());
     let made = match place.kind {
         ObjectKind::Prefix => &output,
         ObjectKind::Object => output.parent().unwrap_or(&own),
@@ -49,6 +49,11 @@ pub(super) fn make(directory: &Path, place: &Place, id: &StagingId) -> Result<St
     made.map_err(|error| Error::io(format!("cannot make the staging directory `{}`", own.display()), error))?;
     let text = output.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::invalid(format!("the path `{}` is not valid UTF-8", output.display())))
+}
+
+/// What the task of an attempt writes.
+pub(super) fn output(directory: &Path, place: &Place, id: &StagingId) -> PathBuf {
+    own(directory, &place.slot(), id).join("out").join(place.base_name())
 }
 
 /// Removes the place.

@@ -4,7 +4,7 @@ use super::ObjectKind;
 use super::manifest::{Manifest, Reference};
 use super::place::Place;
 use super::record::{Kept, Record, Seen, Step};
-use super::seal;
+use super::{leftovers, seal};
 use jiff::Timestamp;
 use refrain_core::{Condition, Error, Generation, Keep, Result, SealedData, Version};
 use refrain_object::Bucket;
@@ -186,7 +186,7 @@ pub(super) fn trim(
         versions.push(version_of(kept, vec![kept.data.staged.clone()]));
         if !dry_run {
             let prefix = place.target.key_of(&kept.data.staged)?;
-            seal::remove(bucket, &prefix, &Reference::of(&kept.data)?.key)?;
+            leftovers::remove_one(bucket, &prefix, &Reference::of(&kept.data)?.key, None)?;
         }
     }
     Ok(versions)

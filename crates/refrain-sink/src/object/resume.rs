@@ -1,0 +1,96 @@
+//! Work that an earlier attempt of the same run sealed and could not publish: the bucket denied the commit, or the attempt
+//! died on the way. A later attempt makes it its own by one compare-and-set of the manifest, and uploads what is missing as
+//! long as the files are still on this machine.
+
+use super::manifest::{Listed, Manifest};
+use super::place::Place;
+use super::{ObjectKind, staging};
+use refrain_core::{Origin, Result, SealedData, StagingId};
+use refrain_object::{Bucket, Content, Multipart, Object, Swapped, Upload};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Takes over the newest work of the origin that is whole, or can be made whole.
+pub(super) fn take_over(
+    bucket: &Bucket,
+    place: &Place,
+    directory: &Path,
+    (id, origin): (&StagingId, &Origin),
+) -> Result<Option<SealedData>> {
+    let folder = place.manifest_folder();
+    let mut keys = Vec::new();
+    bucket.list(&folder, |entry| {
+        if place.is_manifest(&entry.key, id.generation) {
+            keys.push(entry.key);
+        }
+        Ok(())
+    })?;
+    // An attempt's id begins with its time.
+    for key in keys.into_iter().rev() {
+        let Some(object) = bucket.get(&key)? else { continue };
+        let manifest = Manifest::parse(&object.content, &key)?;
+        if manifest.removing || manifest.origin.as_ref() != Some(origin) {
+            continue;
+        }
+        if let Some(sealed) = take(bucket, place, directory, (&key, &object, manifest, id))? {
+            return Ok(Some(sealed));
+        }
+    }
+    Ok(None)
+}
+
+fn take(
+    bucket: &Bucket,
+    place: &Place,
+    directory: &Path,
+    (key, object, manifest, id): (&str, &Object, Manifest, &StagingId),
+) -> Result<Option<SealedData>> {
+    let prefix = place.target.key_of(&manifest.prefix)?;
+    let Some(missing) = missing(bucket, place, directory, (&prefix, &manifest))? else { return Ok(None) };
+    let taken = Manifest { owner: id.clone(), ..manifest };
+    let (text, reference) = taken.write(key.to_owned())?;
+    match bucket.swap(key, Some(&object.version), &Content::unique(text))? {
+        Swapped::Done(_) => {}
+        Swapped::Moved(_) => return Ok(None),
+    }
+    tracing::info!(rule = "5.7", target = %place.target, objects = missing.len(), "taking over what was sealed before");
+    bucket.upload(missing)?;
+    taken.sealed(&place.slot(), &reference).map(Some)
+}
+
+/// What is not in the bucket yet; nothing when it is nowhere any more.
+fn missing(
+    bucket: &Bucket,
+    place: &Place,
+    directory: &Path,
+    (prefix, manifest): (&str, &Manifest),
+) -> Result<Option<Vec<Upload>>> {
+    let mut there = BTreeMap::new();
+    bucket.list(prefix, |entry| {
+        there.insert(entry.key, entry.size);
+        Ok(())
+    })?;
+    let output = staging::output(directory, place, &manifest.owner);
+    let mut missing = Vec::new();
+    for listed in &manifest.objects {
+        let key = format!("{prefix}{}", listed.name);
+        if there.get(&key) == Some(&listed.bytes) {
+            continue;
+        }
+        let file = match place.kind {
+            ObjectKind::Prefix => output.join(&listed.name),
+            ObjectKind::Object => output.clone(),
+        };
+        if !fs::metadata(&file).is_ok_and(|data| data.is_file() && data.len() == listed.bytes) {
+            return Ok(None);
+        }
+        missing.push(upload(key, file, listed));
+    }
+    Ok(Some(missing))
+}
+
+fn upload(key: String, file: std::path::PathBuf, listed: &Listed) -> Upload {
+    let multipart = listed.upload.clone().map(|id| Multipart { id });
+    Upload { key, file, bytes: listed.bytes, digest: listed.digest.clone(), multipart }
+}
