@@ -3,7 +3,7 @@
 use crate::connect::{Client, connect};
 use crate::driver::wait;
 use crate::fault::{Fault, explain, too_late};
-use crate::wire::{Call, Wire};
+use crate::wire::{Call, Moment, Wire};
 use crate::{Address, Settings};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -104,9 +104,9 @@ impl Bucket {
         &self.settings
     }
 
-    /// The moment by the store's clock; nothing before its first answer.
-    pub fn now(&self) -> Option<Timestamp> {
-        self.wire.now()
+    /// This moment by the store's clock; nothing before its first answer.
+    pub fn moment(&self) -> Option<Moment> {
+        self.wire.moment()
     }
 
     /// How many requests were sent to it by this process.

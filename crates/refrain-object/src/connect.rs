@@ -71,7 +71,12 @@ fn options(allow_http: bool) -> ClientOptions {
 }
 
 fn s3(address: &Address, settings: &Settings, wire: &Arc<Wire>) -> Result<Client> {
-    let mut builder = AmazonS3Builder::from_env();
+    let mut builder = AmazonS3Builder::new();
+    for (name, value) in variables(settings, "AWS_") {
+        if let Ok(key) = name.parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
     let get = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).filter(|value| !value.is_empty());
     let lacks_keys = get(&builder, AmazonS3ConfigKey::AccessKeyId).is_none();
     if let Some(profile) = profile(settings, lacks_keys)? {
@@ -118,14 +123,20 @@ fn s3_endpoint(builder: &AmazonS3Builder) -> Option<String> {
         .find_map(|key| builder.get_config_value(&key).filter(|value| !value.is_empty()))
 }
 
+/// The variables of one provider, by their names in its configuration.
+fn variables(settings: &Settings, prefix: &str) -> impl Iterator<Item = (String, String)> {
+    let all = settings.environment.all().into_iter().filter(move |(name, _)| name.starts_with(prefix));
+    all.map(|(name, value)| (name.to_ascii_lowercase(), value))
+}
+
 /// The profile that is asked for; the usual one is only asked when the environment has no keys.
 fn profile(settings: &Settings, lacks_keys: bool) -> Result<Option<Profile>> {
-    let named = settings.profile.clone().or_else(|| variable("AWS_PROFILE").filter(|_| lacks_keys));
+    let named = settings.profile.clone().or_else(|| settings.environment.get("AWS_PROFILE").filter(|_| lacks_keys));
     if named.is_none() && !lacks_keys {
         return Ok(None);
     }
-    let home = variable("HOME").map(PathBuf::from).unwrap_or_default().join(".aws");
-    let file = |name: &str, usual: &str| variable(name).map_or_else(|| home.join(usual), PathBuf::from);
+    let home = settings.environment.get("HOME").map(PathBuf::from).unwrap_or_default().join(".aws");
+    let file = |name: &str, usual: &str| settings.environment.get(name).map_or_else(|| home.join(usual), PathBuf::from);
     let files = Files {
         credentials: file("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
         config: file("AWS_CONFIG_FILE", "config"),
@@ -143,8 +154,16 @@ fn profile(settings: &Settings, lacks_keys: bool) -> Result<Option<Profile>> {
 }
 
 fn gcs(address: &Address, settings: &Settings, wire: &Arc<Wire>) -> Result<Client> {
-    let mut builder = GoogleCloudStorageBuilder::from_env();
-    let emulator = variable("STORAGE_EMULATOR_HOST").map(|host| with_scheme(&host));
+    let mut builder = GoogleCloudStorageBuilder::new();
+    if let Some(path) = settings.environment.get("SERVICE_ACCOUNT") {
+        builder = builder.with_service_account_path(path);
+    }
+    for (name, value) in variables(settings, "GOOGLE_") {
+        if let Ok(key) = name.parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let emulator = settings.environment.get("STORAGE_EMULATOR_HOST").map(|host| with_scheme(&host));
     if let Some(base) = settings.endpoint.clone().or_else(|| emulator.clone()) {
         builder = builder.with_base_url(&base);
     }
@@ -166,7 +185,15 @@ fn gcs(address: &Address, settings: &Settings, wire: &Arc<Wire>) -> Result<Clien
 }
 
 fn azure(address: &Address, settings: &Settings, wire: &Arc<Wire>) -> Result<Client> {
-    let mut builder = MicrosoftAzureBuilder::from_env();
+    let mut builder = MicrosoftAzureBuilder::new();
+    for (name, value) in variables(settings, "AZURE_") {
+        if let Ok(key) = name.parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    if let Some(endpoint) = settings.environment.get("IDENTITY_ENDPOINT") {
+        builder = builder.with_msi_endpoint(endpoint);
+    }
     if let Some(account) = &settings.account {
         builder = builder.with_account(account);
     }
@@ -213,9 +240,4 @@ fn misconfigured(address: &Address, error: &object_store::Error) -> Error {
     let what = refrain_core::without_password(&cause.to_string());
     Error::invalid(format!("the settings for {address} do not fit: {what}"))
         .hint("docs/OBJECTS.md lists the variables and the keys of refrain.toml")
-}
-
-#[allow(clippy::disallowed_methods, reason = "the variables that the providers' own programs read")]
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -21,6 +21,7 @@ mod wire;
 
 pub use address::{Address, Scheme};
 pub use bucket::{Bucket, Entry, Object, Version};
-pub use settings::Settings;
+pub use settings::{Environment, Settings};
 pub use swap::{Content, Swapped};
 pub use upload::{Multipart, Upload};
+pub use wire::Moment;

@@ -1,6 +1,8 @@
 //! How a bucket is reached, as refrain.toml says; what it does not say comes from the usual variables of the environment.
 
 use crate::Address;
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// How a bucket is reached. Everything may be left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +21,47 @@ pub struct Settings {
     pub virtual_hosted: bool,
     /// Where Refrain keeps heads, plans and versions of this bucket; `_refrain/` at its root unless it is said.
     pub area: Option<Address>,
+    /// The variables of the environment; this process's own unless it is said.
+    pub environment: Environment,
+}
+
+/// Variables of an environment. Their values may be secrets and are never shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment(Option<BTreeMap<String, String>>);
+
+impl Environment {
+    /// These variables, instead of the process's own.
+    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(Some(variables.into_iter().collect()))
+    }
+
+    /// The value of a variable; nothing when it is not set, or empty.
+    #[allow(clippy::disallowed_methods, reason = "the variables that the providers' own programs read")]
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        let value = match &self.0 {
+            Some(variables) => variables.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// All that are text.
+    #[allow(clippy::disallowed_methods, reason = "the variables that the providers' own programs read")]
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        match &self.0 {
+            Some(variables) => variables.clone().into_iter().collect(),
+            None => std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+        }
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Option<Vec<_>> = self.0.as_ref().map(|variables| variables.keys().collect());
+        f.debug_tuple("Environment").field(&names).finish()
+    }
 }
 
 impl Settings {

@@ -10,9 +10,10 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
     ReqwestConnector,
 };
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 /// How much of an error's text is read.
 const LONGEST_ERROR: usize = 64 * 1024;
@@ -47,8 +48,25 @@ pub(crate) enum Seen {
 /// What is known of one store.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
-    clock: Mutex<Option<(Timestamp, Instant)>>,
+    clock: Mutex<Option<Reading>>,
     requests: AtomicU64,
+}
+
+/// A moment by a store's clock. Answers tell whole seconds and take their time, so that it is known within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// It is not earlier than this.
+    pub earliest: Timestamp,
+    /// It is not later than this.
+    pub latest: Timestamp,
+}
+
+/// The clock of an answer, and when it was asked and heard here, by a clock that goes on while this host sleeps.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    date: Timestamp,
+    asked: Duration,
+    heard: Duration,
 }
 
 #[derive(Debug)]
@@ -79,11 +97,11 @@ impl Call {
 }
 
 impl Wire {
-    /// The moment by the store's clock: its last answer's date and the time that has passed here since. Nothing before the
-    /// first answer.
-    pub(crate) fn now(&self) -> Option<Timestamp> {
-        let (date, at) = (*self.clock.lock().unwrap_or_else(PoisonError::into_inner))?;
-        date.checked_add(SignedDuration::try_from(at.elapsed()).ok()?).ok()
+    /// This moment by the store's clock: its last answer's date and the time that has passed here since. Nothing before
+    /// the first answer.
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        let reading = (*self.clock.lock().unwrap_or_else(PoisonError::into_inner))?;
+        reading.at(since_boot())
     }
 
     /// How many requests were sent.
@@ -91,13 +109,32 @@ impl Wire {
         self.requests.load(Ordering::Relaxed)
     }
 
-    fn learn(&self, response: &HttpResponse) {
+    fn learn(&self, response: &HttpResponse, asked: Duration) {
         let date = response.headers().get("date").and_then(|date| date.to_str().ok());
         let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
         if let Some(date) = date {
-            *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some((date, Instant::now()));
+            let reading = Reading { date, asked, heard: since_boot() };
+            *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
         }
     }
+}
+
+impl Reading {
+    /// The date was cut to its second, some time between the question and the answer.
+    fn at(&self, now: Duration) -> Option<Moment> {
+        let after = |passed: Duration| self.date.checked_add(SignedDuration::try_from(passed).ok()?).ok();
+        Some(Moment {
+            earliest: after(now.saturating_sub(self.heard))?,
+            latest: after(now.saturating_sub(self.asked) + Duration::from_secs(1))?,
+        })
+    }
+}
+
+/// `CLOCK_BOOTTIME`: it goes on while the host sleeps.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 impl HttpConnector for Connector {
@@ -112,12 +149,13 @@ impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         self.wire.requests.fetch_add(1, Ordering::Relaxed);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let asked = since_boot();
         let answered = self.client.execute(request).await;
         let response = answered.inspect_err(|error| {
             tracing::debug!(%method, %path, kind = ?error.kind(), "no answer");
             Call::saw(if error.kind() == HttpErrorKind::Connect { Seen::Unreachable } else { Seen::Silent });
         })?;
-        self.wire.learn(&response);
+        self.wire.learn(&response, asked);
         let status = response.status().as_u16();
         tracing::debug!(%method, %path, status, "answered");
         if response.status().is_success() {
@@ -149,4 +187,19 @@ async fn read(body: HttpResponseBody) -> String {
 fn text_of(xml: &str, tag: &str) -> Option<String> {
     let after = xml.split_once(&format!("<{tag}>"))?.1;
     Some(after.split_once('<')?.0.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reading;
+    use std::time::Duration;
+
+    #[test]
+    fn a_moment_is_known_within_the_second_and_the_round_trip() {
+        let date = "2013-01-01T00:00:10Z".parse().unwrap();
+        let reading = Reading { date, asked: Duration::from_secs(100), heard: Duration::from_millis(100_250) };
+        let moment = reading.at(Duration::from_millis(103_250)).unwrap();
+        assert_eq!(moment.earliest.to_string(), "2013-01-01T00:00:13Z");
+        assert_eq!(moment.latest.to_string(), "2013-01-01T00:00:14.25Z");
+    }
 }

@@ -58,6 +58,7 @@ fn one(mut section: Section, bucket: &Address, lookup: &dyn Fn(&str) -> Option<S
         allow_http: section.flag("allow_http")?.unwrap_or_default(),
         virtual_hosted: section.flag("virtual_hosted")?.unwrap_or_default(),
         area,
+        ..Settings::default()
     };
     section.done()?;
     Ok(settings)
