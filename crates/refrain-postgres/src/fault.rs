@@ -83,7 +83,21 @@ impl Refusal {
             _ => ErrorKind::Invalid,
         };
         let error = Error::new(kind, format!("{what}: {self}"));
+        let function = self.context.as_deref().and_then(function_in);
+        if let (Some(function), "42P01" | "42883" | "42704" | "3F000") = (function, &*self.code) {
+            return error.hint(format!(
+                "a trigger or a default of the table calls {function}, and names are looked for in pg_catalog alone here: name the \
+                 schema in it, or ALTER FUNCTION {function} SET search_path = SCHEMA"
+            ));
+        }
         let usual = match &*self.code {
+            "42501" if self.message.contains("row-level security") => Some(
+                "publish as a role from which no policy hides rows: the table's owner, or one with BYPASSRLS; or let a policy \
+                 admit all rows of the output",
+            ),
+            "22021" if self.message.contains("0x00") => {
+                Some("PostgreSQL stores no NUL characters in texts: leave them out in the task")
+            }
             "42501" => Some("let the owner grant the right; docs/POSTGRESQL.md says which are needed"),
             code if code.starts_with("22") => {
                 Some("a value is none of its column's type: compare refrain.toml (`where`) and the rows with the table")
@@ -95,6 +109,12 @@ impl Refusal {
             None => error,
         }
     }
+}
+
+/// The function in which a statement failed, as the server tells it: `PL/pgSQL function public.log() line 3 at …`.
+fn function_in(context: &str) -> Option<&str> {
+    let (_, rest) = context.split_once("PL/pgSQL function ")?;
+    Some(rest.split_once(" line ")?.0)
 }
 
 impl fmt::Display for Refusal {
