@@ -99,8 +99,14 @@ impl Section {
 
     /// Refuses what nobody asked for.
     pub(super) fn done(self) -> Result<()> {
-        let Some(unknown) = self.table.keys().next() else { return Ok(()) };
-        let known = self.known.iter().map(String::as_str);
+        let known: Vec<_> = self.known.iter().map(String::as_str).collect();
+        self.refuse_others(&known)
+    }
+
+    /// Refuses a key that is none of these, before one of them is missed: it may be that one, misspelled.
+    pub(super) fn refuse_others(&self, known: &[&str]) -> Result<()> {
+        let Some(unknown) = self.table.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+        let known = known.iter().copied();
         let error = Error::invalid(format!("unknown key `{}`", self.name(unknown)));
         Err(match nearest(unknown, known.clone()) {
             Some(near) => error.hint(format!("did you mean `{}`?", self.name(near))),
