@@ -140,6 +140,7 @@ pub struct Attempt {
     phase: Phase,
     lease: Option<(StoreIdentity, Token)>,
     to_claim: BTreeSet<SlotAddress>,
+    forgone: BTreeSet<SlotAddress>,
     heads: BTreeMap<SlotAddress, Head>,
     run: Option<RunRecord>,
     decided: Option<Box<Publication>>,
@@ -158,6 +159,7 @@ impl Attempt {
             phase: Phase::Acquiring,
             lease: None,
             to_claim: configured.into_iter().collect(),
+            forgone: BTreeSet::new(),
             heads: BTreeMap::new(),
             run: None,
             decided: None,
@@ -235,6 +237,16 @@ impl Attempt {
         }
     }
 
+    /// A slot that nobody reaches any more, and at which nothing of this key stands, is not claimed: no attempt that could
+    /// commit there is left.
+    pub fn forgo(&mut self, slot: SlotAddress) {
+        self.to_claim.remove(&slot);
+        self.forgone.insert(slot);
+        if self.to_claim.is_empty() && matches!(self.phase, Phase::Claiming) {
+            self.check_anchors();
+        }
+    }
+
     /// 5.1: another attempt has the lease.
     pub fn held(&mut self) {
         self.phase = Phase::Reporting(Answer::NotPublished(Cause::Held));
@@ -243,7 +255,7 @@ impl Attempt {
     /// 5.2: the claim stands; `head` is the head after it.
     pub fn claimed(&mut self, slot: &SlotAddress, head: Head) {
         if let Some(Claim { slots, .. }) = &head.claim {
-            self.to_claim.extend(slots.iter().cloned());
+            self.to_claim.extend(slots.difference(&self.forgone).cloned());
         }
         if let Some(publication) = &head.publication {
             self.to_claim.extend(publication.run.slots().cloned());

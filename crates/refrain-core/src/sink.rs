@@ -4,8 +4,8 @@
 //! this crate, so that an attempt, its successor and a third party reach the same decision.
 
 use crate::{
-    ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Result, RunId, SealedData, SlotAddress, StagingId,
-    TaskName,
+    ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Key, OutputSlot, Result, RunId, SealedData,
+    SlotAddress, StagingId, TaskName,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,23 @@ pub trait Sink: Send + Sync + Debug {
     /// Finds out, before the task starts, whether a publication at the slot can succeed at all. `manner` is the
     /// output's ([`OutputSlot::manner`](crate::OutputSlot)).
     fn preflight(&self, slot: &SlotAddress, manner: Option<&str>, adopt: Adopt) -> Result<()>;
+
+    /// Whether this sink knows a way to where the slot lies; an error where it cannot tell now.
+    fn reaches(&self, _slot: &SlotAddress) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Refuses an output beside which something would stand that the key published before, at a slot that is none of
+    /// `outputs` any more: for a sink of which several slots may be parts of one whole. Reads only.
+    fn supersede(&self, _key: &Key, _output: &OutputSlot, _outputs: &[OutputSlot], _adopt: Adopt) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the head is all that tells that the slot was published: to publish it again beside a head that is lost would
+    /// add to what stands there.
+    fn rests_on_head(&self, _slot: &SlotAddress, _manner: Option<&str>) -> bool {
+        false
+    }
 
     /// Reads the head without a lock. Final only when positive (5.12).
     fn read(&self, slot: &SlotAddress) -> Result<Option<Head>>;

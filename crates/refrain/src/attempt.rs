@@ -174,6 +174,7 @@ impl<'b> Work<'b> {
     fn prepare(&mut self) -> Result<()> {
         let boundary = self.driver.boundary;
         let adopt = if self.driver.options.adopt { Adopt::Foreign } else { Adopt::Never };
+        boundary.refuse_beside(&self.driver.plan, adopt)?;
         for output in &self.run.outputs {
             let sink = boundary.sinks.of(&output.slot)?;
             sink.preflight(&output.slot, self.manner(output), adopt)?;

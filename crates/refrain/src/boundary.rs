@@ -11,7 +11,7 @@ use crate::report::Conclusion;
 use crate::sinks::Sinks;
 use crate::store;
 use crate::task::Task;
-use refrain_core::{Clock, CrashProbe, Error, Goal, NoProbe, Partition, Result, SlotAddress, StateStore};
+use refrain_core::{Adopt, Clock, CrashProbe, Error, Goal, NoProbe, Partition, Result, SlotAddress, StateStore};
 use refrain_input::LocalInput;
 use std::path::Path;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Boundary {
         events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
     ) -> Result<Result<Work<'_>, Box<Conclusion>>> {
         let watch = Stopwatch::start();
-        self.sinks.prepare(task)?;
+        self.sinks.prepare(task, partition, if options.adopt { Adopt::Foreign } else { Adopt::Never })?;
         let plan = Plan::new(task, partition, &self.sinks)?;
         let (want, notes) = match peek(self, &plan, options)? {
             Peek::Ended(conclusion) => return Ok(Err(conclusion)),

@@ -211,6 +211,7 @@ impl<'b> Driver<'b> {
                     }
                     self.report.token = Some(granted.token);
                     self.machine.acquired(store, &granted);
+                    self.forgo(granted.run.as_ref())?;
                     self.start_heartbeat(sender)?;
                     self.reach(CrashPoint::AfterAcquire);
                     return Ok(());
@@ -234,6 +235,17 @@ impl<'b> Driver<'b> {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    fn forgo(&mut self, run: Option<&RunRecord>) -> Result<()> {
+        let Some(run) = run else { return Ok(()) };
+        for slot in run.slots() {
+            if self.boundary.is_forgone(&self.plan.key, run, slot, self.options.adopt)? {
+                tracing::info!(rule = "5.2", %slot, "nobody reaches it any more: left alone");
+                self.machine.forgo(slot.clone());
+            }
+        }
+        Ok(())
     }
 
     /// What is left of a dead attempt on this host is ended, so that it does not use what the task needs. A

@@ -35,6 +35,7 @@
 //! seals, [`command`] and [`process`] run the command in between, `conclude` says what came of it ([`report`]).
 
 pub mod attempt;
+mod beside;
 pub mod boundary;
 mod clock;
 pub mod command;

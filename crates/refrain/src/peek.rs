@@ -11,8 +11,8 @@ use crate::report::{Conclusion, Report, exit_code};
 use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
-    Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, KeyState, Outcome, Publication,
-    Result, RunRecord, Want, Window,
+    Adopt, Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, KeyState, Outcome, OutputSlot,
+    Publication, Result, RunRecord, Want, Window,
 };
 
 /// Stands for the version of an input that is not there.
@@ -29,7 +29,7 @@ pub(crate) enum Peek {
 /// Looks.
 pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Result<Peek> {
     let state = boundary.store.key(&plan.key)?;
-    let head = anchor_head(boundary, plan, state.as_ref())?;
+    let head = anchor_head(boundary, plan, state.as_ref(), options.adopt)?;
     // Another key took the slot over and has not published: an attempt of ours takes it back.
     let taken = head.as_ref().is_some_and(|head| head.owner != plan.key);
     let published = head.and_then(|head| head.publication_of(&plan.key).cloned());
@@ -39,6 +39,10 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     // What the store forgot on purpose is no news to it.
     let known = if folded.is_some() { shown } else { known };
     let current = known.max(shown);
+    let adopt = if options.adopt { Adopt::Foreign } else { Adopt::Never };
+    if !options.adopt {
+        boundary.refuse_lost_heads(plan, state.as_ref(), published.is_some())?;
+    }
     if options.adopt
         && let Some((theirs, line)) = others(boundary, plan)?
     {
@@ -61,6 +65,7 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
         && plan.task.on_change != OnChange::Refuse
     {
         // "Already published" would be no answer: what is asked for is not there.
+        boundary.refuse_beside(plan, adopt)?;
         let line = format!("{} was not published before: opening the next version", boundary.locate(&output.slot));
         return Ok(Peek::Go { want: rerun(current), notes: vec![line] });
     }
@@ -112,7 +117,12 @@ fn rerun(from: Generation) -> Want {
 fn continue_or_reopen(boundary: &Boundary, plan: &Plan, options: &Options, run: Option<&RunRecord>) -> Result<Peek> {
     let go_on = Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
     let Some(run) = run else { return go_on };
-    let what = if run.outputs != plan.slots() {
+    // How an output is published is mended like a command: only its place is pinned.
+    let places = |outputs: &[OutputSlot]| -> Vec<_> {
+        outputs.iter().map(|output| (output.name.clone(), output.slot.clone())).collect()
+    };
+    let what = if places(&run.outputs) != places(&plan.slots()) {
+        boundary.refuse_beside(plan, if options.adopt { Adopt::Foreign } else { Adopt::Never })?;
         "the outputs".to_owned()
     } else if options.repeat == Repeat::IfChanged && run.restores.is_none() {
         match moved_input(boundary, plan, run)? {
@@ -155,15 +165,21 @@ pub(crate) fn find_published(
     plan: &Plan,
     state: Option<&KeyState>,
 ) -> Result<Option<Publication>> {
-    Ok(anchor_head(boundary, plan, state)?.and_then(|head| head.publication_of(&plan.key).cloned()))
+    Ok(anchor_head(boundary, plan, state, false)?.and_then(|head| head.publication_of(&plan.key).cloned()))
 }
 
 /// The head of the run's anchor; for a key without a run, of the first output.
-fn anchor_head(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>) -> Result<Option<Head>> {
-    let pinned = state.and_then(|state| state.run.as_ref()).and_then(RunRecord::anchor);
-    let Some(anchor) = pinned.or_else(|| plan.outputs.first().map(|output| &output.slot)) else {
-        return Ok(None);
+fn anchor_head(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>, adopt: bool) -> Result<Option<Head>> {
+    let declared = plan.outputs.first().map(|output| &output.slot);
+    let run = state.and_then(|state| state.run.as_ref());
+    let anchor = match run.and_then(|run| Some((run, run.anchor()?))) {
+        Some((run, pinned)) if boundary.is_forgone(&plan.key, run, pinned, adopt)? => {
+            declared.filter(|slot| *slot != pinned)
+        }
+        Some((_, pinned)) => Some(pinned),
+        None => declared,
     };
+    let Some(anchor) = anchor else { return Ok(None) };
     boundary.sinks.of(anchor)?.read(anchor)
 }
 

@@ -157,6 +157,7 @@ impl Boundary {
         };
         let partition = Partition { key: key.partition.clone(), interval };
         let plan = Plan { key: key.clone(), task, partition, outputs: Vec::new(), inputs: Vec::new() };
+        self.sinks.find_ways(&plan);
         Ok(match self.store.key(key)?.and_then(|state| state.run) {
             Some(run) => with_outputs(plan, &run),
             None => plan,

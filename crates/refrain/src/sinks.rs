@@ -1,9 +1,12 @@
 //! The sinks of this build, found by the kind that a slot's address names.
 
 use crate::home::Home;
+use crate::plan::Plan;
 use crate::table::TableSpec;
-use crate::task::Task;
-use refrain_core::{Capabilities, CrashProbe, Error, ErrorKind, Key, NoProbe, Result, Sink, SlotAddress};
+use crate::task::{OutputSpec, Task};
+use refrain_core::{
+    Adopt, Capabilities, CrashProbe, Error, ErrorKind, Key, NoProbe, Partition, Result, Sink, SlotAddress,
+};
 use refrain_object::{Address, Bucket};
 use refrain_postgres::Link;
 use refrain_sink::postgres::{Manner, TABLES, sql_for};
@@ -77,14 +80,32 @@ impl Sinks {
         self.postgres.address(&table.link, manner, key)
     }
 
+    /// Lets each table of a plan be reached by its output's own link, whose role decides what may be done. Where that cannot
+    /// be told now, any link to the same database serves.
+    pub(crate) fn find_ways(&self, plan: &Plan) {
+        for table in plan.task.outputs.iter().filter_map(|output| output.table.as_ref()) {
+            let found =
+                table.manner(&plan.task, &plan.partition).and_then(|manner| self.table(table, &manner, &plan.key));
+            if let Err(error) = found {
+                tracing::debug!(%error, "the way to a table is not known");
+            }
+        }
+    }
+
     /// Makes what the sinks of a task keep in databases, where it is missing.
     ///
     /// # Errors
-    /// As [`PostgresSink::prepare`]; `invalid`, and nothing is connected, when an output asks for what its table cannot give.
-    pub(crate) fn prepare(&self, task: &Task) -> Result<()> {
-        for output in &task.outputs {
-            let unfit = output.table.as_ref().map(|table| table.refuse_unfit(output));
-            unfit.transpose().map_err(|error| error.within(format!("output `{}`", output.name)))?;
+    /// As [`PostgresSink::prepare`]; `invalid`, and nothing is connected, when an output asks for what its table cannot give;
+    /// and nothing is made where one of the tables could not be published to.
+    pub(crate) fn prepare(&self, task: &Task, partition: &Partition, adopt: Adopt) -> Result<()> {
+        let tables = || task.outputs.iter().filter_map(|output| Some((output, output.table.as_ref()?)));
+        let named = |error: Error, output: &OutputSpec| error.within(format!("output `{}`", output.name));
+        for (output, table) in tables() {
+            table.refuse_unfit(output).map_err(|error| named(error, output))?;
+        }
+        for (output, table) in tables() {
+            let manner = table.manner(task, partition).map_err(|error| named(error, output))?;
+            self.postgres.inspect(&table.link, &manner, adopt)?;
         }
         links(task).try_for_each(|link| self.postgres.prepare(&link).map(drop))
     }

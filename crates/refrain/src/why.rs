@@ -10,8 +10,8 @@ use crate::plan::{Plan, PlannedSource};
 use crate::process::{Liveness, ProcessIdentity};
 use crate::task::{OnChange, Task};
 use refrain_core::{
-    AttemptFilter, AttemptId, Condition, Difference, Error, ErrorKind, Input, Key, KeyState, Partition, Publication,
-    Result, differences,
+    Adopt, AttemptFilter, AttemptId, Condition, Difference, Error, ErrorKind, Input, Key, KeyState, Partition,
+    Publication, Result, differences,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -146,6 +146,18 @@ impl Boundary {
         if why.would == Would::Run {
             why.would = Would::Nothing;
         }
+        if declared
+            && plan.task.on_change != OnChange::Refuse
+            && let Some(output) =
+                plan.outputs.iter().find(|output| !publication.run.slots().any(|it| *it == output.slot))
+        {
+            if why.would == Would::Nothing {
+                why.would = Would::Run;
+            }
+            why.because.push(format!("{} was not published before", self.locate(&output.slot)));
+            self.beside(plan, why);
+            return Ok(());
+        }
         if let Some(error) = drift(self, plan, publication)? {
             why.would = Would::Refuse;
             why.because.push(error.message);
@@ -250,6 +262,10 @@ impl Boundary {
                 why.next = Some(format!("refrain run {}{} --adopt", plan.key.task, partition_flag(plan)));
             }
         }
+        self.beside(plan, why);
+        if let Err(error) = self.refuse_lost_heads(plan, state, published.is_some()) {
+            told(why, error);
+        }
         let begun = state.and_then(|state| state.run.as_ref()).filter(|run| !run.inputs.is_empty());
         match begun {
             Some(run) => why.because.extend(run.inputs.iter().map(|pin| {
@@ -259,6 +275,13 @@ impl Boundary {
             None => self.would_pin(plan, before, why)?,
         }
         Ok(())
+    }
+
+    /// What would stand beside what is published.
+    fn beside(&self, plan: &Plan, why: &mut Why) {
+        if let Err(error) = self.refuse_beside(plan, Adopt::Never) {
+            told(why, error);
+        }
     }
 
     fn would_pin(&self, plan: &Plan, before: &BTreeSet<Key>, why: &mut Why) -> Result<()> {
@@ -308,6 +331,13 @@ impl Boundary {
         }
         Ok(())
     }
+}
+
+/// What a run would be refused with.
+fn told(why: &mut Why, error: Error) {
+    why.would = Would::Refuse;
+    why.because.push(error.message);
+    why.next = error.hint;
 }
 
 /// An input that cannot be read; what the last attempt said of it need not be said twice.

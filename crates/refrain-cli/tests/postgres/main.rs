@@ -7,6 +7,7 @@
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod call;
 mod cuts;
+mod declarations;
 mod errors;
 mod freezes;
 mod kills;

@@ -54,11 +54,25 @@ fn once(
     let name = address::place(slot)?.slot;
     let limits = Limits { lock: locks::ROW, statement: None, ..Limits::default() };
     site.with_session(|session| {
-        let seen = look(session, &limits, slot, request, options)?;
+        let pinned = demand(slot, request.publication.run.manner(slot));
+        // What was staged may be published in another way than the run was opened with: then the transaction finds out.
+        let exchanges = pinned.is_ok_and(|manner| manner.mode == Mode::SwapPartition);
+        let mut seen = if exchanges { look(session, &limits, slot, request, options)? } else { None };
         let mut transaction = begin(session, Some(request.holder.attempt), &limits)?;
-        if let Some(answer) = change(&mut transaction, slot, name, request, options, seen.as_ref())? {
+        let mut found = change(&mut transaction, slot, name, request, options, seen.as_ref())?;
+        if matches!(found, Change::LookFirst) && !exchanges {
             transaction.roll_back()?;
-            return Ok(answer);
+            seen = look(session, &limits, slot, request, options)?;
+            transaction = begin(session, Some(request.holder.attempt), &limits)?;
+            found = change(&mut transaction, slot, name, request, options, seen.as_ref())?;
+        }
+        match found {
+            Change::Made => {}
+            Change::Nothing(answer) => {
+                transaction.roll_back()?;
+                return Ok(answer);
+            }
+            Change::LookFirst => return Err(locks::again("the rows that are to be exchanged could not be counted")),
         }
         probe.reach(CrashPoint::BeforeDatabaseCommit);
         let question = format!("SELECT version::text FROM refrain.head WHERE slot = {}", quote_literal(name));
@@ -80,7 +94,16 @@ fn once(
     })
 }
 
-/// Everything but the COMMIT. An answer: there is nothing to commit.
+/// What a transaction found to commit.
+enum Change {
+    Made,
+    /// There is nothing to commit.
+    Nothing(CommitAnswer),
+    /// Partitions are to be exchanged whose rows nobody has counted yet.
+    LookFirst,
+}
+
+/// Everything but the COMMIT.
 fn change(
     transaction: &mut Transaction<'_>,
     slot: &SlotAddress,
@@ -88,43 +111,44 @@ fn change(
     request: &CommitRequest,
     options: CommitOptions,
     seen: Option<&Seen>,
-) -> Result<Option<CommitAnswer>, Fault> {
-    let locked = heads::lock(transaction, name)?.map(|standing| standing.head);
-    let head = match decide_commit(locked.as_ref(), request) {
+) -> Result<Change, Fault> {
+    let locked = heads::lock(transaction, name)?;
+    let head = match decide_commit(locked.as_ref().map(|standing| &standing.head), request) {
         CommitDecision::Accept(head) => *head,
-        CommitDecision::Standing(_) => return Ok(Some(CommitAnswer::Committed)),
-        CommitDecision::Rejected => return Ok(Some(CommitAnswer::Rejected)),
+        CommitDecision::Standing(_) => return Ok(Change::Nothing(CommitAnswer::Committed)),
+        CommitDecision::Rejected => return Ok(Change::Nothing(CommitAnswer::Rejected)),
     };
     let (Some(standing), Some(data)) = (locked, request.publication.data_for(slot)) else {
-        return Ok(Some(CommitAnswer::DataLost));
+        return Ok(Change::Nothing(CommitAnswer::DataLost));
     };
     let Some(stage) = stage::find(transaction, request.publication.attempt, slot)? else {
-        return Ok(Some(CommitAnswer::DataLost));
+        return Ok(Change::Nothing(CommitAnswer::DataLost));
     };
     if !shape::is_there(transaction, &stage)? {
-        return Ok(Some(CommitAnswer::DataLost));
+        return Ok(Change::Nothing(CommitAnswer::DataLost));
     }
     let Some(sealed) = stage.sealed.as_ref().filter(|sealed| sealed.digest == data.digest) else {
-        return Ok(Some(CommitAnswer::DataLost));
+        return Ok(Change::Nothing(CommitAnswer::DataLost));
     };
     let target = Target::find(transaction, &stage.manner.relation())?;
     if stage.manner.mode == Mode::SwapPartition {
-        if Some(&swap::glance(transaction, &target, &stage)?) != seen {
+        let Some(seen) = seen else { return Ok(Change::LookFirst) };
+        if swap::glance(transaction, &target, &stage)? != *seen {
             return Err(locks::again("the rows have been written to since they were counted"));
         }
     } else {
-        refuse_surprises(transaction, name, &standing, options)?;
+        refuse_surprises(transaction, name, &standing.head, options)?;
     }
     shape::fits(transaction, &stage, sealed, &target)?;
     let run = request.publication.run.run_id.to_string();
-    let work = Work { head: &standing, target: &target, stage: &stage, sealed, run };
+    let work = Work { standing: &standing, adopt: options.adopt, target: &target, stage: &stage, sealed, run };
     let applied = modes::apply(transaction, &work)?;
     heads::save(transaction, name, &head, Some(&applied))?;
     // An exchange puts the old partition in its place.
     if stage.manner.mode != Mode::SwapPartition {
         stage::remove(transaction, &stage)?;
     }
-    Ok(None)
+    Ok(Change::Made)
 }
 
 /// Counts what an exchange of partitions does not read, before its transaction: what that one takes does not depend on the
@@ -136,10 +160,6 @@ fn look(
     request: &CommitRequest,
     options: CommitOptions,
 ) -> Result<Option<Seen>, Fault> {
-    let pinned = demand(slot, request.publication.run.manner(slot));
-    if pinned.is_ok_and(|manner| manner.mode != Mode::SwapPartition) {
-        return Ok(None);
-    }
     let name = address::place(slot)?.slot;
     let mut transaction = begin(session, Some(request.holder.attempt), limits)?;
     let stage = stage::find(&mut transaction, request.publication.attempt, slot)?;

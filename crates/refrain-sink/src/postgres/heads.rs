@@ -1,13 +1,14 @@
 //! Heads: one row per slot, changed in the transaction that changes the data.
 
 use super::address::relation_of;
-use refrain_core::{Error, Head};
+use refrain_core::{Error, Generation, Head, Key, Publication};
 use refrain_postgres::{Fault, Transaction};
 use serde::{Deserialize, Serialize};
 
 /// A head with what the database knows of the last commit.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
+    pub(super) slot: String,
     pub(super) head: Head,
     pub(super) applied: Option<Applied>,
 }
@@ -26,6 +27,22 @@ pub(super) struct Applied {
     pub(super) cluster: Option<String>,
     /// The partition that was attached.
     pub(super) partition: Option<String>,
+    /// The column in which these rows name their run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) run_column: Option<String>,
+}
+
+/// What a head shows of one key.
+pub(super) struct Published {
+    pub(super) slot: String,
+    pub(super) publication: Publication,
+    pub(super) applied: Option<Applied>,
+}
+
+impl Published {
+    pub(super) fn generation(&self) -> Generation {
+        self.publication.run.generation
+    }
 }
 
 /// Reads a head.
@@ -39,22 +56,41 @@ pub(super) fn lock(transaction: &mut Transaction<'_>, slot: &str) -> Result<Opti
     load(transaction, slot, " FOR UPDATE")
 }
 
+/// Everything that a key shows in the table of a slot.
+pub(super) fn of_key(transaction: &mut Transaction<'_>, slot: &str, key: &Key) -> Result<Vec<Published>, Fault> {
+    let sql = "SELECT slot, head, applied FROM refrain.head WHERE relation = $1 AND owner = $2 ORDER BY slot";
+    let rows = transaction.query(sql, &[Some(relation_of(slot)), Some(&text(key)?)])?;
+    let mut published = Vec::new();
+    for row in &rows {
+        let [Some(slot), Some(head), applied] = row.as_slice() else { continue };
+        let Standing { slot, head, applied } = read_texts(slot, head, applied.as_deref())?;
+        if let Some(publication) = head.publication_of(key).cloned() {
+            published.push(Published { slot, publication, applied });
+        }
+    }
+    Ok(published)
+}
+
 fn load(transaction: &mut Transaction<'_>, slot: &str, lock: &str) -> Result<Option<Standing>, Fault> {
     let sql = format!("SELECT head, applied FROM refrain.head WHERE slot = $1{lock}");
     let rows = transaction.query(&sql, &[Some(slot)])?;
     let Some([Some(head), applied]) = rows.first().map(Vec::as_slice) else { return Ok(None) };
+    Ok(Some(read_texts(slot, head, applied.as_deref())?))
+}
+
+fn read_texts(slot: &str, head: &str, applied: Option<&str>) -> Result<Standing, Error> {
     let corrupt = |error| Error::corrupt(format!("cannot read the head of `{slot}`")).because(error);
     let head = serde_json::from_str(head).map_err(corrupt)?;
-    let applied = applied.as_deref().map(serde_json::from_str).transpose().map_err(corrupt)?;
-    Ok(Some(Standing { head, applied }))
+    let applied = applied.map(serde_json::from_str).transpose().map_err(corrupt)?;
+    Ok(Standing { slot: slot.to_owned(), head, applied })
 }
 
 /// Makes the first head of a slot; false when somebody else has made one meanwhile.
 pub(super) fn insert(transaction: &mut Transaction<'_>, slot: &str, head: &Head) -> Result<bool, Fault> {
-    let sql = "INSERT INTO refrain.head (slot, relation, version, head) VALUES ($1, $2, $3::text::uuid, $4) \
-               ON CONFLICT (slot) DO NOTHING";
+    let sql = "INSERT INTO refrain.head (slot, relation, version, head, owner) \
+               VALUES ($1, $2, $3::text::uuid, $4, $5) ON CONFLICT (slot) DO NOTHING";
     let version = head.version.to_string();
-    let values = [Some(slot), Some(relation_of(slot)), Some(&version), Some(&text(head)?)];
+    let values = [Some(slot), Some(relation_of(slot)), Some(&version), Some(&text(head)?), Some(&text(&head.owner)?)];
     Ok(transaction.execute(sql, &values)? == 1)
 }
 
@@ -66,10 +102,12 @@ pub(super) fn save(
     applied: Option<&Applied>,
 ) -> Result<(), Fault> {
     let applied = applied.map(text).transpose()?;
-    let sql = "UPDATE refrain.head SET version = $2::text::uuid, head = $3, applied = coalesce($4, applied), \
+    let sql = "UPDATE refrain.head SET version = $2::text::uuid, head = $3, applied = coalesce($4, applied), owner = $5, \
                changed_at = pg_catalog.now() WHERE slot = $1";
     let version = head.version.to_string();
-    let changed = transaction.execute(sql, &[Some(slot), Some(&version), Some(&text(head)?), applied.as_deref()])?;
+    let (head, owner) = (text(head)?, text(&head.owner)?);
+    let changed =
+        transaction.execute(sql, &[Some(slot), Some(&version), Some(&head), applied.as_deref(), Some(&owner)])?;
     if changed == 1 { Ok(()) } else { Err(Error::corrupt(format!("the head of `{slot}` is gone")).into()) }
 }
 

@@ -28,6 +28,7 @@ mod site;
 mod stage;
 mod standing;
 mod statements;
+mod succession;
 mod writers;
 
 pub use manner::{Comparison, Condition as ScopeCondition, Manner, Mode, Source};
@@ -39,12 +40,13 @@ use catalog::Target;
 use jiff::Timestamp;
 use refrain_core::{
     Adopt, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest,
-    Condition, CrashProbe, Error, ErrorKind, Generation, Guards, Head, Keep, Key, Open, Result, Sealed, Sink,
-    SlotAddress, Staged, Staging, StagingId, SwapCost, TaskName, Version, decide_claim,
+    Condition, CrashProbe, Error, ErrorKind, Generation, Guards, Head, Keep, Key, Open, OutputSlot, Result, Sealed,
+    Sink, SlotAddress, Staged, Staging, StagingId, SwapCost, TaskName, Version, decide_claim,
 };
 use refrain_postgres::{Fault, Limits, Link, Transaction};
 use site::Site;
 use stage::Stage;
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -52,6 +54,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Tables of the databases that a home names.
 pub struct PostgresSink {
     sites: RwLock<Vec<Arc<Site>>>,
+    /// The way to each slot that an output was found to have: of several to one database it is the output's own, since the
+    /// role decides about rights, rows and owners.
+    ways: RwLock<HashMap<SlotAddress, Arc<Site>>>,
     /// Where the files are that tasks write and Refrain loads.
     directory: PathBuf,
     probe: Arc<dyn CrashProbe>,
@@ -60,7 +65,8 @@ pub struct PostgresSink {
 impl PostgresSink {
     /// A sink for these databases. Nothing is connected yet.
     pub fn new(links: impl IntoIterator<Item = Link>, state: &Path, probe: Arc<dyn CrashProbe>) -> Self {
-        let sink = Self { sites: RwLock::default(), directory: state.join(files::DIRECTORY), probe };
+        let (sites, ways) = (RwLock::default(), RwLock::default());
+        let sink = Self { sites, ways, directory: state.join(files::DIRECTORY), probe };
         for link in links {
             drop(sink.reached_by(&link));
         }
@@ -85,8 +91,10 @@ impl PostgresSink {
     /// # Errors
     /// `unavailable` when the database cannot be reached, `invalid` when it lets nobody in.
     pub fn address(&self, link: &Link, manner: &Manner, key: &Key) -> Result<SlotAddress> {
-        let site = self.reached_by(link).id()?;
-        Ok(address::address(site.as_deref().unwrap_or(NO_SITE), manner, key))
+        let site = self.reached_by(link);
+        let slot = address::address(site.id()?.as_deref().unwrap_or(NO_SITE), manner, key);
+        self.ways.write().unwrap_or_else(PoisonError::into_inner).insert(slot.clone(), site);
+        Ok(slot)
     }
 
     /// Makes the sink's tables in the database, where they are missing. Returns whether any were.
@@ -98,6 +106,27 @@ impl PostgresSink {
     /// One transaction. Repeating it changes nothing.
     pub fn prepare(&self, link: &Link) -> Result<bool> {
         self.reached_by(link).prepare()
+    }
+
+    /// Whether a publication can succeed in a database in which the sink has no tables yet: so that nothing is made for one
+    /// that cannot. Elsewhere [`Sink::preflight`] finds it out.
+    ///
+    /// # Errors
+    /// As [`Sink::preflight`].
+    pub fn inspect(&self, link: &Link, manner: &Manner, adopt: Adopt) -> Result<()> {
+        let site = self.reached_by(link);
+        if site.id()?.is_some() {
+            return Ok(());
+        }
+        site.look(None, |transaction| {
+            let target = Target::find(transaction, &manner.relation())?;
+            // A role that can make nothing is told that first.
+            let may = "SELECT 1::text WHERE has_database_privilege(current_database(), 'CREATE')";
+            if transaction.query(may, &[])?.is_empty() {
+                return Ok(());
+            }
+            modes::preflight(transaction, &target, manner, None, adopt)
+        })
     }
 
     /// Whether two slots of this sink meet.
@@ -120,29 +149,41 @@ impl PostgresSink {
         self.sites.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn way(&self, slot: &SlotAddress) -> Option<Arc<Site>> {
+        self.ways.read().unwrap_or_else(PoisonError::into_inner).get(slot).cloned()
+    }
+
     /// The database of a slot.
     fn site(&self, slot: &SlotAddress) -> Result<Arc<Site>> {
+        self.find(slot)?.ok_or_else(|| {
+            let wanted = address::place(slot).map_or_else(|_| String::new(), |place| place.site.to_owned());
+            let what = address::place(slot).map_or_else(|_| String::new(), |place| address::shown(place.slot));
+            Error::invalid(format!("no database of refrain.toml is the one that holds {what} (site {wanted})"))
+                .hint(format!(
+                    "name it again in an output's `to`; if it is gone for good, or what it holds need not be replaced, run with \
+                     `--adopt`; if one that is named takes its place, made anew or restored without schema refrain, say so \
+                     there: UPDATE refrain.site SET id = '{wanted}'"
+                ))
+        })
+    }
+
+    /// The database of a slot; nothing when none that is known is the one.
+    fn find(&self, slot: &SlotAddress) -> Result<Option<Arc<Site>>> {
+        if let Some(site) = self.way(slot) {
+            return Ok(Some(site));
+        }
         let wanted = address::place(slot)?.site;
         let mut unreachable = None;
         for site in self.sites() {
             match site.id() {
-                Ok(Some(id)) if id == wanted => return Ok(site),
-                Ok(None) if wanted == NO_SITE => return Ok(site),
+                Ok(Some(id)) if id == wanted => return Ok(Some(site)),
+                Ok(None) if wanted == NO_SITE => return Ok(Some(site)),
                 Ok(_) => {}
                 Err(error) => unreachable = Some(error),
             }
         }
         // The one that cannot be asked may be the one that is meant.
-        Err(unreachable.unwrap_or_else(|| {
-            let what = address::place(slot).map_or_else(|_| String::new(), |place| address::shown(place.slot));
-            Error::invalid(format!(
-                "no database of refrain.toml is the one in which {what} was published (site {wanted})"
-            ))
-            .hint(format!(
-                "name it again in an output's `to`; or, if one that is named takes its place, made anew or restored \
-                     without schema refrain, say so there: UPDATE refrain.site SET id = '{wanted}'"
-            ))
-        }))
+        unreachable.map_or(Ok(None), Err)
     }
 
     fn look<T>(&self, slot: &SlotAddress, work: impl Fn(&mut Transaction<'_>, &str) -> Result<T, Fault>) -> Result<T> {
@@ -181,7 +222,7 @@ impl Sink for PostgresSink {
     fn location(&self, slot: &SlotAddress) -> String {
         let Ok(place) = address::place(slot) else { return slot.to_string() };
         let holds = |site: &Arc<Site>| site.id().is_ok_and(|id| id.as_deref().unwrap_or(NO_SITE) == place.site);
-        let site = self.sites().into_iter().find(holds);
+        let site = self.way(slot).or_else(|| self.sites().into_iter().find(holds));
         let slot = address::shown(place.slot);
         site.map_or_else(|| slot.clone(), |site| format!("{} {slot}", site.link()))
     }
@@ -190,9 +231,35 @@ impl Sink for PostgresSink {
         let manner = demand(slot, manner)?;
         self.look(slot, |transaction, name| {
             let target = Target::find(transaction, &manner.relation())?;
-            let head = heads::read(transaction, name)?.map(|standing| standing.head);
-            modes::preflight(transaction, &target, &manner, head.as_ref(), adopt)
+            let standing = heads::read(transaction, name)?;
+            modes::preflight(transaction, &target, &manner, standing.as_ref(), adopt)
         })
+    }
+
+    fn reaches(&self, slot: &SlotAddress) -> Result<bool> {
+        self.find(slot).map(|site| site.is_some())
+    }
+
+    fn supersede(&self, key: &Key, output: &OutputSlot, outputs: &[OutputSlot], adopt: Adopt) -> Result<()> {
+        let place = address::place(&output.slot)?;
+        if place.site == NO_SITE {
+            return Ok(());
+        }
+        let manner = demand(&output.slot, output.manner.as_deref())?;
+        let here = outputs.iter().filter(|output| output.slot.sink == KIND);
+        let places = here.filter_map(|output| address::place(&output.slot).ok());
+        let beside: Vec<_> = places.filter(|other| other.site == place.site).map(|other| other.slot).collect();
+        self.look(&output.slot, |transaction, slot| {
+            let wish = succession::Wish { key, slot, manner: &manner, beside: &beside, adopt };
+            succession::test(transaction, &wish)
+        })
+    }
+
+    /// Scopes show their rows; of rows beside others only the head tells, and of merged ones only those matter that add up.
+    fn rests_on_head(&self, slot: &SlotAddress, manner: Option<&str>) -> bool {
+        let beside_others = address::place(slot).is_ok_and(|place| address::scope_of(place.slot).is_none());
+        let adds = |manner: Manner| manner.mode == Mode::Append || modes::merge::adds_up(&manner);
+        beside_others && demand(slot, manner).is_ok_and(adds)
     }
 
     fn read(&self, slot: &SlotAddress) -> Result<Option<Head>> {

@@ -22,9 +22,10 @@ CREATE TABLE IF NOT EXISTS refrain.head (
   version uuid NOT NULL,
   head text NOT NULL,
   applied text,
+  owner text NOT NULL DEFAULT '',
   changed_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX IF NOT EXISTS head_relation ON refrain.head (relation);
+CREATE INDEX IF NOT EXISTS head_owner ON refrain.head (relation, owner);
 CREATE TABLE IF NOT EXISTS refrain.staging (
   name text PRIMARY KEY,
   relation oid NOT NULL,

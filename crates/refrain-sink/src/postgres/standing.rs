@@ -26,7 +26,8 @@ pub(super) fn condition(transaction: &mut Transaction<'_>, slot: &str, published
         });
     }
     let applied = heads::read(transaction, slot)?.and_then(|standing| standing.applied);
-    let Some(Applied { rows: Some(rows), transaction: written, earlier, cluster: there, partition }) = applied else {
+    let Some(Applied { rows: Some(rows), transaction: written, earlier, cluster: there, partition, .. }) = applied
+    else {
         return Ok(Condition::Intact);
     };
     let here = cluster(transaction)?;

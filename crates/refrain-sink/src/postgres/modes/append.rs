@@ -1,18 +1,64 @@
 //! `append`: the key's rows are added once; another generation removes them first, by the column that names their run.
 
-use super::Work;
+use super::{Work, count};
+use crate::postgres::address::place;
 use crate::postgres::catalog::Target;
-use crate::postgres::heads::Applied;
+use crate::postgres::heads::{Applied, Standing};
 use crate::postgres::manner::Manner;
-use refrain_core::Error;
+use refrain_core::{Adopt, Error, Publication, SealedData};
 use refrain_postgres::{Fault, Transaction, quote_identifier};
 
-pub(super) fn preflight(target: &Target, manner: &Manner, published: bool) -> Result<(), Error> {
-    match &manner.run_column {
-        Some(column) => target.demand(column, "`run_column`").map(drop),
-        None if published => Err(cannot_repeat(target)),
+pub(super) fn preflight(
+    transaction: &mut Transaction<'_>,
+    target: &Target,
+    manner: &Manner,
+    published: Option<&Standing>,
+    adopt: Adopt,
+) -> Result<(), Fault> {
+    if let Some(column) = &manner.run_column {
+        target.demand(column, "`run_column`")?;
+    }
+    match published {
+        Some(standing) => demand_named(transaction, target, manner, standing, adopt),
         None => Ok(()),
     }
+}
+
+/// The rows of the former generation must be found by the column that is declared: they were published with it, or there
+/// are as many that name its run.
+fn demand_named(
+    transaction: &mut Transaction<'_>,
+    target: &Target,
+    manner: &Manner,
+    standing: &Standing,
+    adopt: Adopt,
+) -> Result<(), Fault> {
+    let Some(publication) = former(standing) else { return Ok(()) };
+    let Some(column) = &manner.run_column else { return Err(cannot_repeat(target).into()) };
+    let named_by = standing.applied.as_ref().and_then(|applied| applied.run_column.as_ref());
+    if named_by == Some(column) || adopt == Adopt::Foreign {
+        return Ok(());
+    }
+    let (name, run) = (quote_identifier(column), publication.run.run_id);
+    let data_type = &target.demand(column, "`run_column`")?.data_type;
+    let named = count(transaction, target, &format!("{name} = CAST('{run}' AS {data_type})"))?;
+    let of_slot = |data: &&SealedData| place(&data.slot).is_ok_and(|place| place.slot == standing.slot);
+    let published = publication.data.iter().find(of_slot).and_then(|data| data.rows);
+    if published == Some(named) && named > 0 {
+        return Ok(());
+    }
+    let version = publication.run.generation;
+    Err(Error::refused(format!(
+        "the rows of version {version} were appended to {} without `run_column` = \"{column}\", so they would stay beside \
+         those of the next version",
+        target.relation
+    ))
+    .hint(format!(
+        "let them name their run, then repeat the call: UPDATE {} SET {name} = '{run}' WHERE …; or, once they are gone, add \
+         `--adopt`",
+        target.relation
+    ))
+    .into())
 }
 
 /// 12.1
@@ -21,7 +67,16 @@ fn cannot_repeat(target: &Target) -> Error {
         "rows of this partition were appended to {} before, and nothing tells them from others",
         target.relation
     ))
-    .hint("declare the column that names the run of each row: run_column = \"refrain_run\"; or use mode = \"replace\"")
+    .hint(
+        "let these rows name their run in a column, which is declared as run_column = \"refrain_run\"; or let them go, and use \
+         mode = \"replace\"",
+    )
+}
+
+/// What the key published before.
+fn former(standing: &Standing) -> Option<&Publication> {
+    let head = &standing.head;
+    head.publication.as_ref().or(head.taken_from.as_ref().map(|former| &former.publication))
 }
 
 pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Result<Applied, Fault> {
@@ -29,17 +84,14 @@ pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Resul
     let columns = work.sealed.columns.iter().filter(|name| work.manner().run_column.as_ref() != Some(name));
     let columns = crate::postgres::catalog::list(columns.map(String::as_str));
     let overriding = work.overriding();
+    demand_named(transaction, work.target, work.manner(), work.standing, work.adopt)?;
     let Some(column) = &work.manner().run_column else {
-        if work.head.publication.is_some() {
-            return Err(cannot_repeat(work.target).into());
-        }
         let sql = format!("INSERT INTO {target} ({columns}) {overriding}SELECT {columns} FROM {stage}");
         let inserted = transaction.execute(&sql, &[])?;
         return appended(work, inserted);
     };
     let (name, data_type) = (quote_identifier(column), &work.target.demand(column, "`run_column`")?.data_type);
-    let former = work.head.publication.as_ref().or(work.head.taken_from.as_ref().map(|former| &former.publication));
-    if let Some(former) = former {
+    if let Some(former) = former(work.standing) {
         let sql = format!("DELETE FROM {target} WHERE {name} = CAST($1::text AS {data_type})");
         transaction.execute(&sql, &[Some(&former.run.run_id.to_string())])?;
     }
@@ -52,7 +104,7 @@ pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Resul
 
 fn appended(work: &Work<'_>, inserted: u64) -> Result<Applied, Fault> {
     if inserted == work.sealed.rows {
-        return Ok(Applied::default());
+        return Ok(Applied { run_column: work.manner().run_column.clone(), ..Applied::default() });
     }
     Err(Error::guard(format!(
         "{} rows were staged and {inserted} appended to {}",

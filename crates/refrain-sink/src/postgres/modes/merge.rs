@@ -18,7 +18,7 @@ use super::{Work, count, number, replace, written};
 use crate::postgres::address;
 use crate::postgres::catalog::{Target, list};
 use crate::postgres::heads::Applied;
-use crate::postgres::manner::Manner;
+use crate::postgres::manner::{Manner, Mode};
 use crate::postgres::scope;
 use columns::Columns;
 use key::NaturalKey;
@@ -58,10 +58,18 @@ pub(in crate::postgres) fn settled(
     Ok(Manner { key: key.columns, ..manner.clone() })
 }
 
+fn adding(manner: &Manner) -> Option<&(String, String)> {
+    manner.set.iter().find(|(_, expression)| columns::reads_old(expression))
+}
+
+/// Whether applying it again counts twice.
+pub(in crate::postgres) fn adds_up(manner: &Manner) -> bool {
+    manner.mode == Mode::Merge && !manner.set_again && adding(manner).is_some()
+}
+
 /// What accumulates would count twice in another generation.
-fn refuse_again(target: &Target, manner: &Manner) -> Result<(), Error> {
-    let accumulates = manner.set.iter().find(|(_, expression)| columns::reads_old(expression));
-    match accumulates {
+pub(in crate::postgres) fn refuse_again(target: &Target, manner: &Manner) -> Result<(), Error> {
+    match adding(manner) {
         Some((column, expression)) if !manner.set_again => Err(Error::refused(format!(
             "{} was published before, and `set` of {} reads what stands there ({expression}): it would be counted twice",
             target.relation,
@@ -97,7 +105,7 @@ struct Merge<'w> {
 
 pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Result<Applied, Fault> {
     let (target, manner) = (work.target, work.manner());
-    if work.head.publication.is_some() || work.head.taken_from.is_some() {
+    if work.standing.head.publication.is_some() || work.standing.head.taken_from.is_some() {
         refuse_again(target, manner)?;
     }
     // Rows may exchange values of a unique column, and refer to each other.

@@ -7,17 +7,19 @@ pub(super) mod replace;
 pub(super) mod swap;
 
 use super::catalog::{Target, list};
-use super::heads::Applied;
+use super::heads::{Applied, Standing};
 use super::manner::{Manner, Mode};
 use super::stage::{SealedTable, Stage};
 use super::{cluster, rights, scope};
-use refrain_core::{Adopt, Error, ErrorKind, Head};
+use refrain_core::{Adopt, Error, ErrorKind};
 use refrain_postgres::{Fault, Transaction};
 
 /// What a commit works on.
 pub(super) struct Work<'w> {
     /// The head as it was locked.
-    pub(super) head: &'w Head,
+    pub(super) standing: &'w Standing,
+    /// Whether a person answers for rows that nobody can tell.
+    pub(super) adopt: Adopt,
     pub(super) target: &'w Target,
     pub(super) stage: &'w Stage,
     pub(super) sealed: &'w SealedTable,
@@ -47,7 +49,7 @@ pub(super) fn preflight(
     transaction: &mut Transaction<'_>,
     target: &Target,
     manner: &Manner,
-    head: Option<&Head>,
+    standing: Option<&Standing>,
     adopt: Adopt,
 ) -> Result<(), Fault> {
     rights::demand(transaction, target, manner)?;
@@ -58,14 +60,14 @@ pub(super) fn preflight(
         target.relation,
         scope::condition(target, manner, "")?
     ))?;
-    let published = head.is_some_and(|head| head.publication.is_some());
+    let published = standing.filter(|standing| standing.head.publication.is_some());
     match manner.mode {
         Mode::Replace | Mode::Table => replace::preflight(transaction, target, manner)?,
         Mode::SwapPartition => swap::preflight(transaction, target, manner)?,
-        Mode::Merge => merge::preflight(transaction, target, manner, published)?,
-        Mode::Append => append::preflight(target, manner, published)?,
+        Mode::Merge => merge::preflight(transaction, target, manner, published.is_some())?,
+        Mode::Append => append::preflight(transaction, target, manner, published, adopt)?,
     }
-    if !published && adopt == Adopt::Never {
+    if published.is_none() && adopt == Adopt::Never {
         refuse_foreign(transaction, target, manner)?;
     }
     Ok(())
@@ -121,7 +123,11 @@ fn refuse_foreign(transaction: &mut Transaction<'_>, target: &Target, manner: &M
     }
     Err(Error::new(
         ErrorKind::Refused,
-        format!("{} has {rows} rows already that refrain did not publish, where {scope}", target.relation),
+        format!(
+            "{} has {} already that refrain did not publish there, where {scope}",
+            target.relation,
+            self::rows(rows)
+        ),
     )
     .hint("look at them; to let the publication replace them, add `--adopt`")
     .into())
@@ -131,6 +137,11 @@ fn refuse_foreign(transaction: &mut Transaction<'_>, target: &Target, manner: &M
 pub(super) fn count(transaction: &mut Transaction<'_>, target: &Target, scope: &str) -> Result<u64, Fault> {
     let rows = transaction.query(&format!("SELECT count(*)::text FROM {} WHERE {scope}", target.relation), &[])?;
     Ok(number(rows.first().and_then(|row| row.first())))
+}
+
+/// So many rows, in words.
+pub(super) fn rows(number: u64) -> String {
+    if number == 1 { "1 row".to_owned() } else { format!("{number} rows") }
 }
 
 /// A number in a row.
