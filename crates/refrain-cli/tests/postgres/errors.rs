@@ -100,6 +100,7 @@ fn every_mistake_is_named_with_its_reason_and_the_next_command() {
         (at(&url, &REPLACE.replace("dt = {date}", "dt = 'soon' and carrier = {date}")), &["soon"]),
         (at(&url, "where = \"dt = {date}\", from = \"flights.csv\""), &["mode", "replace"]),
         (at(&url, &REPLACE.replace("replace", "replcae")), &["replcae", "did you mean \"replace\""]),
+        (at(&url, &REPLACE.replace("mode =", "mdoe =")), &["unknown key", "mdoe", "did you mean", "mode"]),
     ];
     let prepared = Scene::new(Version::V18);
     for (line, phrases) in &mistakes {
@@ -166,4 +167,68 @@ fn nothing_to_do_costs_one_connection_and_few_requests() {
     // Sixteen round trips: four transactions are begun and ended, and eight questions asked. A question with values is several
     // messages, and one more ends the session.
     assert!(requests <= 50, "{requests} messages");
+}
+
+#[test]
+fn nothing_is_made_in_a_database_for_a_table_that_cannot_be_published() {
+    let scene = Scene::new(Version::V15);
+    let schemas = || scene.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'refrain'");
+    let url = scene.database.url();
+    let swap = REPLACE.replace("\"replace\"", "\"swap-partition\"");
+    let missing = table_at("second", &url, REPLACE).replace("\"flights\"", "\"absent\"");
+    for (what, more) in [(swap.as_str(), ""), (&REPLACE.replace("dt =", "td ="), ""), (REPLACE, missing.as_str())] {
+        scene.declare_at(&url, what, more);
+        let refused = scene.run(&["--date", DATE]).expect_code(125).says("hint: ");
+        assert_closes(&refused, NOTHING);
+        assert_eq!((schemas().as_str(), scene.executions()), ("0", 0), "{refused}");
+    }
+    scene.sql(&format!("INSERT INTO flights VALUES ('{DATE}', 'XX', 1, 1, 'by hand')"));
+    scene.declare(REPLACE);
+    scene.run(&["--date", DATE]).expect_code(125).says("has 1 row already").says("--adopt");
+    assert_eq!(schemas(), "0");
+    scene.run(&["--date", DATE, "--adopt"]).success();
+    assert_eq!(schemas(), "1");
+}
+
+#[test]
+fn triggers_that_are_switched_off_for_the_role_are_told() {
+    let scene = Scene::new(Version::V18);
+    let name = scene.database.name();
+    scene.sql(&format!("ALTER DATABASE {name} SET session_replication_role = 'replica'"));
+    scene.declare(REPLACE);
+    let refused = scene.run(&["--date", DATE]).expect_code(125).says("session_replication_role").says("ALTER DATABASE");
+    assert_closes(&refused, NOTHING);
+    assert_eq!(scene.executions(), 0);
+    scene.sql(&format!("ALTER DATABASE {name} RESET session_replication_role"));
+    scene.run(&["--date", DATE]).success();
+}
+
+#[test]
+fn a_trigger_that_rests_on_the_search_path_is_named_with_its_function() {
+    let scene = Scene::new(Version::V15);
+    scene.sql(
+        "CREATE TABLE audit (what text); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN INSERT INTO audit VALUES (NEW.carrier); RETURN NEW; END'; \
+         CREATE TRIGGER noting AFTER INSERT ON flights FOR EACH ROW EXECUTE FUNCTION note()",
+    );
+    scene.declare(REPLACE);
+    let refused = scene.run(&["--date", DATE]).expect_code(125).says("audit").says("ALTER FUNCTION public.note()");
+    assert_closes(&refused, NOTHING);
+    scene.sql("ALTER FUNCTION public.note() SET search_path = public");
+    scene.run(&["--date", DATE]).success();
+    assert_ne!(scene.sql("SELECT count(*) FROM audit"), "0");
+}
+
+#[test]
+fn rows_that_a_policy_hides_are_told_with_what_helps() {
+    let scene = Scene::new(Version::V15);
+    let role = format!("hidden_{}", scene.database.name());
+    scene.sql(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT ALL ON flights TO {role}; ALTER TABLE flights ENABLE ROW LEVEL SECURITY; \
+         CREATE POLICY own ON flights USING (carrier = 'AA')"
+    ));
+    scene.sql(&scene.refrain().run(["sinks", "--sql", &role]).success().stdout);
+    scene.declare_at(&scene.database.url_as(&role), REPLACE, "");
+    scene.run(&["--date", DATE]).expect_code(125).says("row-level security").says("BYPASSRLS");
+    scene.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }

@@ -71,7 +71,7 @@ fn pgx_14_frozen_inside_its_transaction_it_is_named_and_ended_by_the_server() {
         "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'refrain attempt%' AND state LIKE 'idle in tr%'";
     let pid = scene.sql(pid);
     let attempt = crate::scene::log(&scene.home)[0]["attempt"].as_str().unwrap().to_owned();
-    let second = run(&scene.home, &["flights", "--date", "2013-01-01", "--wait"], "").nothing(125, "error");
+    let second = run(&scene.home, &["flights", "--date", "2013-01-01", "--wait"], "").nothing(120, "held");
     assert_eq!(pid, second.output.stderr.split("held by process ").nth(1).unwrap().split(' ').next().unwrap());
     second.says(&format!("'refrain attempt {attempt}'")).says("idle in transaction").says("pg_terminate_backend");
     // The server ends it by itself: nobody is asked to.

@@ -1,6 +1,6 @@
 //! Locks: asked for again and again with a short patience, and who has them when they were not to be had.
 
-use super::site::Site;
+use super::site::{APPLICATION, Site};
 use super::stage;
 use super::{Mode, address};
 use refrain_core::{AttemptId, Error, ErrorKind, SlotAddress};
@@ -86,10 +86,13 @@ pub(super) fn explain(site: &Site, slot: &SlotAddress, attempt: AttemptId, fault
             if more > 0 {
                 named.push_str(&format!("; and {more} more"));
             }
-            let mut error = error;
+            // Another attempt of ours is in the midst of its commit, or frozen there (PGX-14).
+            let ours = named.contains(&format!("'{APPLICATION} "));
+            let mut error = if ours { error.kind(ErrorKind::Held) } else { error };
             error.message.push_str(&format!("; the lock is held by {named}"));
             error.hint(
-                "repeat the call when they are done; a session that hangs is ended by SELECT pg_terminate_backend(PID)",
+                "repeat the call when they are done: the server ends a session of refrain that pauses for half a minute; any \
+                 other that hangs is ended by SELECT pg_terminate_backend(PID)",
             )
         }
         // Without an answer it stays what it is.

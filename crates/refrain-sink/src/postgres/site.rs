@@ -2,9 +2,12 @@
 
 use super::schema;
 use refrain_core::{AttemptId, Error, Result};
-use refrain_postgres::{Committed, Fault, Limits, Link, Session, Transaction};
+use refrain_postgres::{Committed, Fault, Limits, Link, Session, Transaction, quote_identifier};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// How the sessions of attempts are called, before their id.
+pub(super) const APPLICATION: &str = "refrain attempt";
 
 /// How often something is tried again that may pass.
 const TRIES: u32 = 4;
@@ -175,11 +178,30 @@ pub(super) fn begin<'s>(
 }
 
 /// Gives the session the attempt's name until the transaction ends.
+///
+/// # Errors
+/// `invalid` where triggers and foreign keys are switched off for the role or the database: it may not switch them on
+/// (<https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-SESSION-REPLICATION-ROLE>).
 pub(super) fn introduce(transaction: &mut Transaction<'_>, attempt: Option<AttemptId>) -> Result<(), Fault> {
-    if let Some(attempt) = attempt {
-        transaction.simple(&format!("SET LOCAL application_name = 'refrain attempt {attempt}'"))?;
+    let Some(attempt) = attempt else { return Ok(()) };
+    let replays = transaction.simple(&format!(
+        "SET LOCAL application_name = '{APPLICATION} {attempt}'; SELECT current_user, current_database() \
+         WHERE current_setting('session_replication_role') = 'replica'"
+    ))?;
+    match replays.first().map(Vec::as_slice) {
+        Some([Some(role), Some(database)]) => Err(Error::invalid(format!(
+            "session_replication_role is `replica` for the role {}: triggers and foreign keys of tables would be passed over",
+            quote_identifier(role)
+        ))
+        .hint(format!(
+            "ALTER ROLE {} RESET session_replication_role; ALTER DATABASE {} RESET session_replication_role; or leave it out \
+             of `options` and PGOPTIONS",
+            quote_identifier(role),
+            quote_identifier(database)
+        ))
+        .into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn finish<T>(
