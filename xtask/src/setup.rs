@@ -2,6 +2,8 @@
 //!
 //! Nothing is skipped: a program that is missing and cannot be installed ends the run with its name.
 
+mod objects;
+mod place;
 mod postgres;
 
 use crate::command::{Outcome, cargo, command, is_installed, run, succeeds};
@@ -44,6 +46,8 @@ const FOR_TESTS: &[Program] = &[
     program("ip", "iproute2"),
     program("ipcrm", "util-linux"),
     program("pgbouncer", "pgbouncer"),
+    program("node", "nodejs"),
+    program("npm", "npm"),
 ];
 
 /// What `cargo xtask bench` needs beyond that.
@@ -67,6 +71,7 @@ pub(crate) fn for_tests() -> Outcome {
     missing.extend(postgres::missing_package()?);
     install(&missing)?;
     postgres::install_wheel()?;
+    objects::install()?;
     for (component, name) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if !succeeds(cargo(&[component, "--version"])) {
             return Err(format!("`cargo {component}` is missing; install it with: rustup component add {name}"));

@@ -4,6 +4,7 @@
 //! - [`strace`]: which system calls a command makes, and what happens when one of them kills it;
 //! - [`program`]: the `refrain` program under test and a home for it;
 //! - [`reader`]: a reader that polls a publication at full speed and remembers everything it saw;
+//! - [`object`]: object stores, and a proxy that cuts, delays and repeats requests;
 //! - [`postgres`]: PostgreSQL servers, a pooler, and a proxy that cuts connections;
 //! - [`freeze`]: stopping, waking and killing processes, and waiting for an event.
 //!
@@ -21,8 +22,12 @@
 
 pub mod freeze;
 pub mod mounts;
+pub mod object;
+mod place;
+mod port;
 pub mod postgres;
 pub mod program;
 pub mod reader;
+mod start;
 pub mod strace;
 mod tool;

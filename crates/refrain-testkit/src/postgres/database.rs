@@ -1,8 +1,8 @@
 //! One database of a server.
 
-use super::run_as::isolated;
 use super::server::Server;
 use crate::program::Output;
+use crate::start::isolated;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A database. It keeps its server alive.

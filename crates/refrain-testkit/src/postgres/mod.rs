@@ -11,7 +11,6 @@
 mod cluster;
 mod database;
 mod pgbouncer;
-mod port;
 mod proxy;
 mod run_as;
 mod server;

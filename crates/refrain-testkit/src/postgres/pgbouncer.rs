@@ -1,9 +1,9 @@
 //! The pooler PgBouncer in transaction mode.
 
 use super::database::Database;
-use super::port::free_port;
 use super::run_as::{give, spawn_server};
 use crate::freeze::wait_for;
+use crate::port::free_port;
 use std::fs::{self, File};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

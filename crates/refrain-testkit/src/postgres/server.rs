@@ -2,10 +2,10 @@
 
 use super::cluster::Cluster;
 use super::database::Database;
-use super::port::free_port;
 use super::run_as::{as_server_user, spawn_server};
 use super::version::Version;
 use crate::freeze::{self, wait_for};
+use crate::port::free_port;
 use crate::tool::demand;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};

@@ -9,7 +9,7 @@ const FIRST: u32 = 12_000;
 const COUNT: u32 = 20_000;
 
 /// A port of 127.0.0.1 that is free now; whoever binds it must be ready to lose it to another process and ask again.
-pub(super) fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     // Processes that run at the same time start at places far apart.
     let start = std::process::id().wrapping_mul(7_919);
