@@ -23,6 +23,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a call that may be repeated is, when the store leaves it open or is busy.
 const TRIES: u32 = 4;
 
+/// How many objects of a listing are held at once; stores answer with as many.
+const PAGE: usize = 1000;
+
 /// The first pause between tries; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -155,15 +158,22 @@ impl Bucket {
         let mut after: Option<String> = None;
         // A page at a time, so that memory stays bounded and a page that failed is asked for again.
         loop {
-            let page = self.page(prefix, after.as_deref())?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.key.clone());
+            let page = self.page(prefix, after.as_deref(), PAGE)?;
+            after = page.last().map(|last| last.key.clone());
+            let is_last = page.len() < PAGE;
             page.into_iter().try_for_each(&mut each)?;
+            if is_last {
+                return Ok(());
+            }
         }
     }
 
-    fn page(&self, prefix: &str, after: Option<&str>) -> Result<Vec<Entry>> {
-        const PAGE: usize = 1000;
+    /// An object below a key that ends with `/`, if there is any.
+    pub fn any_below(&self, prefix: &str) -> Result<Option<Entry>> {
+        Ok(self.page(prefix, None, 1)?.pop())
+    }
+
+    fn page(&self, prefix: &str, after: Option<&str>, most: usize) -> Result<Vec<Entry>> {
         let inner = prefix.strip_suffix('/').unwrap_or(prefix);
         let after = after.map(|key| path_of(&self.address(key))).transpose()?;
         let listed = self.repeat(inner, |client, path| {
@@ -175,7 +185,7 @@ impl Bucket {
                     None => client.objects.list(whole),
                 };
                 let mut page = Vec::new();
-                while page.len() < PAGE {
+                while page.len() < most {
                     let Some(meta) = stream.try_next().await? else { break };
                     page.push(entry(meta));
                 }

@@ -178,8 +178,12 @@ impl<'b> Work<'b> {
         for output in &self.run.outputs {
             let sink = boundary.sinks.of(&output.slot)?;
             sink.preflight(&output.slot, self.manner(output), adopt)?;
-            let condition = sink.condition(&output.slot, self.driver.machine.heads().get(&output.slot))?;
-            if let (Condition::Foreign(what), Adopt::Never) = (&condition, adopt) {
+            let head = self.driver.machine.heads().get(&output.slot);
+            // Where something was published the commit looks; before that, nothing may be lost that somebody else made.
+            if adopt == Adopt::Foreign || head.is_some_and(|head| head.publication.is_some()) {
+                continue;
+            }
+            if let Condition::Foreign(what) = sink.condition(&output.slot, head)? {
                 let at = boundary.locate(&output.slot);
                 return Err(Error::refused(format!("{at} exists and was not published by refrain: {what}")).hint(
                     if sink.capabilities().rollback {

@@ -126,13 +126,10 @@ pub(super) fn condition(bucket: &Bucket, place: &Place, record: Option<&Record>)
 
 /// Objects below the prefix that readers name: they would be taken for the publication, which lies elsewhere.
 fn foreign_below(bucket: &Bucket, place: &Place) -> Result<Condition> {
-    let mut first = None;
-    bucket.list(&place.target.key, |entry| {
-        first.get_or_insert(entry.key);
-        Ok(())
-    })?;
-    Ok(first
-        .map_or(Condition::Absent, |key| Condition::Foreign(format!("there are objects below it, such as `{key}`"))))
+    Ok(match bucket.any_below(&place.target.key)? {
+        None => Condition::Absent,
+        Some(first) => Condition::Foreign(format!("there are objects below it, such as `{}`", first.key)),
+    })
 }
 
 fn listed(bucket: &Bucket, place: &Place, data: &SealedData) -> Result<Condition> {
