@@ -36,7 +36,7 @@ pub trait StoreUnderTest: Sync {
     /// Lets the store's clock go on; a store whose clock cannot be set waits, or lets the leases that stand age.
     fn advance(&self, ms: u64);
 
-    /// So far the store's clock may go on by itself within a case.
+    /// So far the store's clock may go on by itself within a case, or be from what it says.
     fn drift_ms(&self) -> u64 {
         0
     }

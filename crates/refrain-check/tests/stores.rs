@@ -4,8 +4,12 @@
 
 use refrain_check::store_suite::{StoreFactory, StoreUnderTest};
 use refrain_core::{StateStore, StoreId, StoreIdentity};
+use refrain_object::{Environment, Settings};
 use refrain_postgres::Link;
-use refrain_store::{ManualClock, MemoryStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
+use refrain_store::{
+    BucketOptions, BucketStore, ManualClock, MemoryStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore,
+};
+use refrain_testkit::object::{self, Kind};
 use refrain_testkit::postgres::{Database, PgBouncer, Server, Version};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -152,6 +156,72 @@ impl StoreUnderTest for PostgresHome {
     }
 }
 
+/// A kind of object store.
+struct Objects(Kind);
+
+struct ObjectsHome {
+    bucket: object::Bucket,
+}
+
+impl ObjectsHome {
+    fn store(&self) -> Option<BucketStore> {
+        let (address, settings) = self.place();
+        BucketStore::find(&address, &settings, Self::options()).unwrap()
+    }
+
+    fn place(&self) -> (refrain_object::Address, Settings) {
+        let environment = Environment::of(self.bucket.environment());
+        let address = BucketStore::address_of(&self.bucket.url("team/_refrain/")).unwrap();
+        (address, Settings { environment, ..Settings::default() })
+    }
+
+    fn options() -> BucketOptions {
+        BucketOptions { clock: Arc::new(ManualClock::new()) }
+    }
+}
+
+impl StoreFactory for Objects {
+    fn make(&self) -> Box<dyn StoreUnderTest> {
+        let home = ObjectsHome { bucket: object::Server::shared(self.0).bucket() };
+        let (address, settings) = home.place();
+        let replaces = BTreeSet::from([store_id(9)]);
+        BucketStore::create(&address, &settings, replaces, ObjectsHome::options()).unwrap();
+        Box::new(home)
+    }
+}
+
+impl StoreUnderTest for ObjectsHome {
+    fn open(&self) -> Box<dyn StateStore> {
+        Box::new(self.store().unwrap())
+    }
+
+    /// The server's clock is everybody's; so the leases get older instead, by what the store does not know of its clock,
+    /// too.
+    fn advance(&self, ms: u64) {
+        const DOUBT_MS: u64 = 1500;
+        for key in self.bucket.keys("team/_refrain/key/") {
+            let mut record: serde_json::Value = serde_json::from_slice(&self.bucket.get(&key).unwrap()).unwrap();
+            if let Some(expires) = record.pointer_mut("/lease/expires/ms") {
+                *expires = (expires.as_u64().unwrap() - ms - DOUBT_MS).into();
+                self.bucket.put(&key, &serde_json::to_vec(&record).unwrap());
+            }
+        }
+    }
+
+    fn drift_ms(&self) -> u64 {
+        6_000
+    }
+
+    /// The clock of a server goes on while it is restarted.
+    fn begin_epoch(&self) -> bool {
+        false
+    }
+
+    fn mark_restored(&self) -> StoreIdentity {
+        self.store().unwrap().mark_restored().unwrap()
+    }
+}
+
 fn store_id(number: u8) -> StoreId {
     StoreId::from_uuid(format!("cccccccc0000000000000000000000{number:02x}").parse().unwrap())
 }
@@ -161,3 +231,7 @@ refrain_check::store_suite!(sqlite, Sqlite);
 refrain_check::store_suite!(postgres_15, Postgres(Version::V15, false));
 refrain_check::store_suite!(postgres_18, Postgres(Version::V18, false));
 refrain_check::store_suite!(postgres_behind_a_pooler, Postgres(Version::V15, true));
+refrain_check::store_suite!(objects_ministack, Objects(Kind::MiniStack));
+refrain_check::store_suite!(objects_seaweedfs, Objects(Kind::SeaweedFs));
+refrain_check::store_suite!(objects_azurite, Objects(Kind::Azurite));
+refrain_check::store_suite!(objects_gcs, Objects(Kind::Gcs));

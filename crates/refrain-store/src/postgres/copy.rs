@@ -5,27 +5,16 @@ use super::fault::Fault;
 use super::identity::{self, begin, replace};
 use super::work::{Work, columns};
 use super::{PostgresOptions, PostgresStore, keys, schema, watermarks};
-use crate::SqliteStore;
 use crate::chance::fresh_store_id;
 use crate::sqlite::History;
 use crate::stored::ending_to_text;
+use crate::{Copied, SqliteStore};
 use refrain_core::{AttemptRecord, Ending, Error, ErrorKind, Lease, Result, StateStore, StoreIdentity};
 use refrain_postgres::{CopyIn, Link};
 use std::collections::BTreeSet;
 
 /// So many bytes are sent at a time.
 const CHUNK: usize = 64 * 1024;
-
-/// What was taken over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copied {
-    /// The store that goes on: a fresh one, which replaces the old one (8.1).
-    pub identity: StoreIdentity,
-    /// How many keys it knows.
-    pub keys: u64,
-    /// How many attempts it remembers.
-    pub attempts: u64,
-}
 
 impl PostgresStore {
     /// Copies everything that the embedded store knows into this database: keys with their tokens, runs, attempts,

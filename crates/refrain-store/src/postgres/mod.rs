@@ -27,7 +27,6 @@ mod sessions;
 mod watermarks;
 mod work;
 
-pub use copy::Copied;
 use fault::Fault;
 use refrain_core::{
     Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Granted, Holder, Key, KeyState,

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::{SqliteStore, attempts, identity, keys, watermarks};
 use crate::stored::{self, Stored};
 use refrain_core::{AttemptRecord, Error, Key, Result, StoreIdentity, TaskName, Watermark};
-use rusqlite::{Row, Transaction};
+use rusqlite::{Row, ToSql, Transaction, params};
 use std::path::Path;
 
 /// One moment of a state. Nobody writes to it meanwhile.
@@ -29,6 +29,7 @@ impl History<'_> {
     pub(crate) fn each_key<E: From<Error>>(&self, mut each: impl FnMut(Key, Stored) -> Result<(), E>) -> Result<(), E> {
         self.rows(
             "SELECT task, partition, record FROM key ORDER BY task, partition",
+            &[],
             |row| {
                 let key = keys::key_of(row)?;
                 let stored = Stored::read(&key, &row.get::<_, String>(2)?)?;
@@ -47,7 +48,22 @@ impl History<'_> {
             "SELECT {} FROM attempt CROSS JOIN key ON key.id = attempt.key ORDER BY attempt.seq",
             attempts::COLUMNS
         );
-        self.rows(&sql, attempts::from_row, each)
+        self.rows(&sql, &[], attempts::from_row, each)
+    }
+
+    /// The attempts of one key, oldest first.
+    pub(crate) fn attempts_of(&self, key: &Key) -> Result<Vec<AttemptRecord>> {
+        let sql = format!(
+            "SELECT {} FROM attempt CROSS JOIN key ON key.id = attempt.key WHERE key.task = ?1 AND key.partition = ?2 \
+             ORDER BY attempt.seq",
+            attempts::COLUMNS
+        );
+        let mut found = Vec::new();
+        self.rows(&sql, params![key.task.as_str(), key.partition], attempts::from_row, |one| {
+            found.push(one);
+            Ok::<_, Error>(())
+        })?;
+        Ok(found)
     }
 
     /// The watermark of every task that has one.
@@ -57,7 +73,7 @@ impl History<'_> {
             let Key { task, .. } = stored::key(&row.get::<_, String>(0)?, String::new())?;
             Ok(watermarks::load(self.transaction, &task)?.map(|watermark| (task, watermark)))
         };
-        self.rows("SELECT task FROM watermark", load, |one| {
+        self.rows("SELECT task FROM watermark", &[], load, |one| {
             found.extend(one);
             Ok::<_, Error>(())
         })?;
@@ -67,12 +83,13 @@ impl History<'_> {
     fn rows<T, E: From<Error>>(
         &self,
         sql: &str,
+        values: &[&dyn ToSql],
         read: impl Fn(&Row<'_>) -> Result<T, Fault>,
         mut each: impl FnMut(T) -> Result<(), E>,
     ) -> Result<(), E> {
         let bad = |fault: Fault| E::from(fault.at(self.path));
         let mut statement = self.transaction.prepare(sql).map_err(|error| bad(error.into()))?;
-        let mut rows = statement.query([]).map_err(|error| bad(error.into()))?;
+        let mut rows = statement.query(values).map_err(|error| bad(error.into()))?;
         while let Some(row) = rows.next().map_err(|error| bad(error.into()))? {
             each(read(row).map_err(bad)?)?;
         }

@@ -1,0 +1,141 @@
+//! Takes over what a home knows, so that many hosts can go on with it.
+
+use super::identity::Begun;
+use super::record::Record;
+use super::{BATCH, BucketOptions, BucketStore, names};
+use crate::chance::fresh_store_id;
+use crate::sqlite::History;
+use crate::{Copied, SqliteStore};
+use refrain_core::{AttemptRecord, Error, ErrorKind, Key, Lease, Result, StateStore, StoreId, StoreIdentity};
+use refrain_object::{Address, Settings, Version};
+use std::collections::BTreeSet;
+
+impl BucketStore {
+    /// Copies everything that the embedded store knows into this place: keys with their tokens, runs, newest attempts,
+    /// watermarks. The embedded store is left as it is; whoever goes on with it is refused at the heads that the new one
+    /// has claimed (8.2). `is_dead` says whether a lease's holder is known to have ended.
+    ///
+    /// # Errors
+    /// `Held`: an attempt is at work. `Invalid`: there are keys at this place already, or another copies to it.
+    ///
+    /// # Crash safety
+    /// Nobody can use the store before the last write, which names it. Dying before that, the copy is repeated from its
+    /// beginning. Nobody can begin an attempt with the embedded store meanwhile.
+    pub fn take_over(
+        address: &Address,
+        settings: &Settings,
+        from: &SqliteStore,
+        is_dead: &dyn Fn(&Lease) -> bool,
+        options: BucketOptions,
+    ) -> Result<Copied> {
+        let store = Self::with(address, settings, options)?;
+        store.prove()?;
+        let now = from.now()?;
+        from.history(|history| {
+            history.each_key(|key, stored| match &stored.record.lease {
+                Some(lease) if !lease.expired(&now) && !is_dead(lease) => Err(Error::new(
+                    ErrorKind::Held,
+                    format!(
+                        "`{key}` is being run by attempt {}: a history is copied when nobody adds to it",
+                        lease.attempt
+                    ),
+                )
+                .hint("wait for its end, then repeat the call")),
+                _ => Ok(()),
+            })?;
+            let (version, begun) = store.claim(&history.identity()?)?;
+            let identity = begun.identity.clone();
+            let (keys, attempts) = store.copy_keys(history, identity.store_id)?;
+            for (task, watermark) in history.watermarks()? {
+                store.place.put_watermark(&task, &watermark)?;
+            }
+            store.replace(Some(&version), &begun.finished())?;
+            Ok(Copied { identity, keys, attempts })
+        })
+    }
+
+    /// Begins the store that takes over, unfinished. One that knows nothing gives way, and so does a copy that has not
+    /// ended, with what it had written.
+    fn claim(&self, old: &StoreIdentity) -> Result<(Version, Begun)> {
+        let replaces: BTreeSet<_> = old.ancestors.iter().copied().chain([old.store_id]).collect();
+        let mut identity = StoreIdentity { store_id: fresh_store_id(), ancestors: replaces };
+        let standing = self.place.tried(|| self.place.begun())?;
+        let version = standing.as_ref().map(|(version, _)| version.clone());
+        let known = self.place.keys(None)?;
+        let abandoned = match &standing {
+            Some((_, begun)) if begun.is_unfinished => Some(begun.identity.store_id),
+            Some((_, begun)) => {
+                identity.ancestors.extend(begun.identity.ancestors.iter().copied());
+                identity.ancestors.insert(begun.identity.store_id);
+                None
+            }
+            None => None,
+        };
+        if !known.is_empty() && abandoned.is_none() {
+            return Err(self.in_use());
+        }
+        let begun = self.begin(identity, true);
+        let version = self.replace(version.as_ref(), &begun)?;
+        if let Some(abandoned) = abandoned {
+            self.clear(&known, abandoned)?;
+        }
+        Ok((version, begun))
+    }
+
+    /// Takes away what a copy wrote that nobody went on with: its store never was one.
+    fn clear(&self, keys: &[Key], abandoned: StoreId) -> Result<()> {
+        self.place.at_once(keys, |key| match self.place.read(key)? {
+            Some(record) if record.store != abandoned => Err(self.in_use()),
+            Some(_) => self.place.bucket().delete(&format!("{}{}", self.address().key, names::key(key))),
+            None => Ok(()),
+        })?;
+        Ok(())
+    }
+
+    fn replace(&self, version: Option<&Version>, begun: &Begun) -> Result<Version> {
+        self.place.tried(|| match self.place.swap_json(names::STORE, version, begun)? {
+            Ok(version) => Ok(version),
+            Err(Some(standing)) => match self.place.parsed::<Begun>(names::STORE, &standing)? {
+                (version, stands) if stands.nonce == begun.nonce => Ok(version),
+                _ => Err(self.disturbed()),
+            },
+            Err(None) => Err(self.disturbed()),
+        })
+    }
+
+    /// Leases are void: their holders have ended.
+    fn copy_keys(&self, history: &History<'_>, store: StoreId) -> Result<(u64, u64)> {
+        let (mut keys, mut attempts) = (0, 0);
+        let mut batch: Vec<Record> = Vec::new();
+        let mut send = |batch: &mut Vec<Record>| {
+            let written = self.place.at_once(batch, |record| self.place.create(record.clone()))?;
+            if written.contains(&false) {
+                return Err(self.disturbed());
+            }
+            keys += batch.len();
+            attempts += batch.iter().map(|record| record.attempts.len()).sum::<usize>();
+            batch.clear();
+            Ok(())
+        };
+        history.each_key(|key, stored| {
+            let known: Vec<AttemptRecord> = history.attempts_of(&key)?;
+            batch.push(Record::copied(&key, store, stored, known));
+            if batch.len() >= BATCH { send(&mut batch) } else { Ok(()) }
+        })?;
+        send(&mut batch)?;
+        Ok((u64::try_from(keys).unwrap_or(u64::MAX), u64::try_from(attempts).unwrap_or(u64::MAX)))
+    }
+
+    fn in_use(&self) -> Error {
+        Error::invalid(format!(
+            "the state store {} knows keys already; two histories cannot be made one",
+            self.address()
+        ))
+        .hint("copy to another, empty prefix; a home without a history of its own joins this store as it is")
+    }
+
+    fn disturbed(&self) -> Error {
+        Error::invalid(format!("somebody else writes to the state store {} meanwhile", self.address()))
+            .hint("one copies at a time; repeat the call when the other one has ended")
+    }
+}
