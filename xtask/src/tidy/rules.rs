@@ -38,6 +38,7 @@ const CONFINED: &[Confined] = &[
             "crates/refrain/src/process",
             "crates/refrain-sink/src/local/lock.rs",
             "crates/refrain-postgres/src/connect.rs",
+            "crates/refrain-object/src/swap.rs",
         ],
     },
     Confined {
@@ -48,7 +49,11 @@ const CONFINED: &[Confined] = &[
     Confined {
         what: "randomness belongs into the modules that make identities",
         marks: &["Uuid::new_v4", "Uuid::now_v7"],
-        allowed: &["crates/refrain/src/ids.rs", "crates/refrain-store/src/chance.rs"],
+        allowed: &[
+            "crates/refrain/src/ids.rs",
+            "crates/refrain-store/src/chance.rs",
+            "crates/refrain-object/src/canary.rs",
+        ],
     },
     Confined {
         what: "an id derived from a name belongs into the module that documents how, for others derive it too",

@@ -38,7 +38,7 @@ pub(super) fn encode_key(key: &str) -> String {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 pub(super) fn sha256(bytes: &[u8]) -> String {

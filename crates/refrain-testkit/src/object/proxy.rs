@@ -86,6 +86,8 @@ struct Shared {
 struct State {
     rules: Vec<(When, Fault)>,
     exchanges: Vec<Exchange>,
+    /// How many came before those.
+    taken: usize,
     late: VecDeque<Request>,
     open: HashMap<u64, TcpStream>,
     opened: u64,
@@ -212,9 +214,11 @@ impl HttpProxy {
         self.shared.state().exchanges.clone()
     }
 
-    /// Forgets the requests that came by so far, and returns them. There must be none without an answer.
+    /// Forgets the requests that came by so far, and returns them.
     pub fn take_requests(&self) -> Vec<Exchange> {
-        std::mem::take(&mut self.shared.state().exchanges)
+        let mut state = self.shared.state();
+        state.taken += state.exchanges.len();
+        std::mem::take(&mut state.exchanges)
     }
 
     /// Makes the dates of all answers those of a clock that is ahead by `seconds`, or behind.
@@ -278,10 +282,8 @@ impl Shared {
         while let Some(request) = Request::read(&mut reader)? {
             let (number, fault) = self.admit(&request);
             let reply = self.carry_out(request, fault)?;
-            if let (Reply::Whole(answer) | Reply::Half(answer), Some(exchange)) =
-                (&reply, self.state().exchanges.get_mut(number))
-            {
-                exchange.status = Some(answer.status);
+            if let Reply::Whole(answer) | Reply::Half(answer) = &reply {
+                self.note(number, answer.status);
             }
             let goes_on = match reply {
                 Reply::Whole(answer) => answer.write(&mut client)?,
@@ -305,7 +307,7 @@ impl Shared {
             body_bytes: request.body.len(),
             status: None,
         });
-        let number = state.exchanges.len() - 1;
+        let number = state.taken + state.exchanges.len() - 1;
         let mut chosen = None;
         for (index, (when, _)) in state.rules.iter_mut().enumerate().filter(|(_, (when, _))| when.holds(request)) {
             if when.earlier > 0 {
@@ -321,6 +323,15 @@ impl Shared {
             state.rules.remove(chosen);
         }
         (number, Some(fault))
+    }
+
+    /// Notes the status of a request, unless the request has been taken.
+    fn note(&self, number: usize, status: u16) {
+        let mut state = self.state();
+        let index = number.checked_sub(state.taken);
+        if let Some(exchange) = index.and_then(|index| state.exchanges.get_mut(index)) {
+            exchange.status = Some(status);
+        }
     }
 
     fn carry_out(&self, mut request: Request, fault: Option<Fault>) -> io::Result<Reply> {

@@ -46,20 +46,20 @@ impl Kind {
         }
     }
 
+    /// How it is started, unless it is the testkit's own.
     fn recipe(self) -> Option<Recipe> {
-        let (ports, command, is_ready): (_, fn(&Path, &[u16]) -> Command, fn(u16) -> bool) = match self {
-            Self::MiniStack => (1, ministack, |port| takes_writes(Dialect::S3, port)),
-            Self::SeaweedFs => (8, seaweedfs, |port| takes_writes(Dialect::S3, port)),
-            Self::Azurite => (1, azurite_command, |port| takes_writes(Dialect::Azure, port)),
+        let ready_s3 = |port| takes_writes(Dialect::S3, port);
+        Some(match self {
+            Self::MiniStack => Recipe { name: "MiniStack", ports: 1, command: ministack, is_ready: ready_s3 },
+            Self::SeaweedFs => Recipe { name: "SeaweedFS", ports: 8, command: seaweedfs, is_ready: ready_s3 },
+            Self::Azurite => Recipe {
+                name: "Azurite",
+                ports: 1,
+                command: azurite_command,
+                is_ready: |port| takes_writes(Dialect::Azure, port),
+            },
             Self::Gcs => return None,
-        };
-        let name = match self {
-            Self::MiniStack => "MiniStack",
-            Self::SeaweedFs => "SeaweedFS",
-            Self::Azurite => "Azurite",
-            Self::Gcs => "the server for Google Cloud Storage",
-        };
-        Some(Recipe { name, ports, command, is_ready })
+        })
     }
 }
 

@@ -149,7 +149,7 @@ impl Place<'_> {
         let found = self.find(from)?;
         let object = self.store(key, found.bytes.to_vec(), found.attributes);
         let body = format!("<CopyObjectResult><ETag>{}</ETag></CopyObjectResult>", escape(&object.etag));
-        Ok(identified(xml(body), &object))
+        Ok(identified(xml(&body), &object))
     }
 
     fn delete(&mut self, request: &Request, key: &str) -> Result<Response, Response> {
@@ -210,14 +210,15 @@ impl Place<'_> {
         if let Some(last) = &page.last {
             body.push_str(&format!("<NextContinuationToken>{}</NextContinuationToken>", escape(last)));
         }
-        Ok(xml(body + "</ListBucketResult>"))
+        body.push_str("</ListBucketResult>");
+        Ok(xml(&body))
     }
 
     fn begin(&mut self, request: &Request, key: &str) -> Response {
         let id = format!("upload-{}", self.store.next());
         let upload = Upload { key: key.to_owned(), attributes: attributes(request), parts: BTreeMap::new() };
         self.contents().uploads.insert(id.clone(), upload);
-        xml(format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"))
+        xml(&format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"))
     }
 
     /// The upload of this id, if it is for this key.
@@ -260,7 +261,7 @@ impl Place<'_> {
         let object = self.store(key, bytes, attributes);
         let tag = escape(&object.etag);
         let body = format!("<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>");
-        Ok(identified(xml(body), &object))
+        Ok(identified(xml(&body), &object))
     }
 
     fn abort(&mut self, key: &str, id: &str) -> Result<Response, Response> {
@@ -274,7 +275,7 @@ impl Place<'_> {
             format!("<Upload><Key>{}</Key><UploadId>{id}</UploadId></Upload>", escape(&upload.key))
         };
         let uploads: String = self.contents().uploads.iter().map(upload).collect();
-        xml(format!("<ListMultipartUploadsResult>{uploads}</ListMultipartUploadsResult>"))
+        xml(&format!("<ListMultipartUploadsResult>{uploads}</ListMultipartUploadsResult>"))
     }
 }
 
@@ -319,7 +320,7 @@ fn identified(answer: Response, object: &Object) -> Response {
     answer.with("etag", &object.etag).with("x-goog-generation", object.generation.to_string())
 }
 
-fn xml(body: String) -> Response {
+fn xml(body: &str) -> Response {
     Response::new(200, format!("<?xml version='1.0' encoding='UTF-8'?>{body}"))
         .with("content-type", "application/xml; charset=UTF-8")
 }

@@ -80,8 +80,8 @@ impl Contents {
                 page.last = Some(last);
                 return page;
             }
-            let list = if end.is_some() { &mut page.prefixes } else { &mut page.keys };
-            list.push(entry.to_owned());
+            let entries = if end.is_some() { &mut page.prefixes } else { &mut page.keys };
+            entries.push(entry.to_owned());
             entry.clone_into(&mut last);
         }
         page
