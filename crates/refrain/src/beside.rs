@@ -33,7 +33,7 @@ impl Boundary {
             if head.is_some_and(|head| head.publication_of(&plan.key).is_some()) {
                 continue;
             }
-            if self.attempts_for(&plan.key, run)?.iter().any(has_published) {
+            if self.attempts_for(&plan.key, run)?.iter().any(|attempt| has_published(attempt, index == 0)) {
                 return Err(Error::refused(format!(
                     "the head of {} is lost: this home's state remembers that version {} of `{}` was published (run {}), so its \
                      rows may stand there already",
@@ -74,9 +74,13 @@ impl Boundary {
     }
 }
 
-fn has_published(attempt: &AttemptRecord) -> bool {
-    let outcome = attempt.ending.as_ref().map(|ending| ending.outcome);
-    matches!(outcome, Some(Outcome::Published | Outcome::Decided))
+/// Whether the attempt published all outputs, or the first one at least where it is about that.
+fn has_published(attempt: &AttemptRecord, first: bool) -> bool {
+    match attempt.ending.as_ref().map(|ending| ending.outcome) {
+        Some(Outcome::Published) => true,
+        Some(Outcome::Decided) => first,
+        _ => false,
+    }
 }
 
 /// The attempt told its end, and will not commit after it.
