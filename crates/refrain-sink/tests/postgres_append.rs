@@ -5,7 +5,7 @@
 #[path = "support/tables.rs"]
 mod tables;
 
-use refrain_core::{CommitAnswer, ErrorKind, Sink};
+use refrain_core::{Adopt, CommitAnswer, ErrorKind, Sink};
 use refrain_sink::postgres::{Manner, Mode};
 use tables::{STRICT, Tables, fails, manner, on_each, run_id};
 
@@ -70,4 +70,41 @@ fn a_trigger_that_drops_rows_is_noticed() {
         assert!(why.contains("2 rows were staged and 1 appended"), "{why}");
         assert_eq!(tables.psql("SELECT count(*) FROM t"), "0");
     });
+}
+
+#[test]
+fn rows_that_were_appended_without_the_column_are_not_left_beside_a_later_generation() {
+    on_each(|version| {
+        let tables = Tables::new(version, "CREATE TABLE counts (id int UNIQUE, hits int, run text)");
+        let plain = manner(Mode::Append, "counts");
+        let appended = Manner { run_column: Some("run".to_owned()), ..manner(Mode::Append, "counts") };
+        tables.publish(&plain, 1, "id,hits\n1,1\n2,2\n").unwrap();
+        let why = fails(ErrorKind::Refused, tables.publish(&appended, 2, "id,hits\n3,3\n"));
+        assert!(why.contains("run_column") && why.contains(&run_id("p", 1).to_string()), "{why}");
+        // Whoever was told before the task is told at the commit, too.
+        let attempt = tables.attempt(&appended, 2);
+        let request = attempt.prepare(&tables, "id,hits\n3,3\n").unwrap();
+        fails(ErrorKind::Refused, attempt.commit(&request));
+        tables.psql(&format!("UPDATE counts SET run = '{}'", run_id("p", 1)));
+        tables.publish(&appended, 2, "id,hits\n3,3\n").unwrap();
+        assert_eq!(tables.psql("SELECT id FROM counts"), "3");
+    });
+}
+
+#[test]
+fn what_adds_up_is_not_merged_again_from_another_slot() {
+    let tables = Tables::new(refrain_testkit::postgres::Version::V18, "CREATE TABLE counts (id int UNIQUE, hits int)");
+    let set = vec![("hits".to_owned(), "old.hits + new.hits".to_owned())];
+    let merged = Manner { key: tables::names(&["id"]), set, ..manner(Mode::Merge, "counts") };
+    tables.publish(&merged, 1, "id,hits\n1,1\n").unwrap();
+    let scoped = Manner { scope: vec![tables::equals("id", "1")], ..merged.clone() };
+    let next = tables.attempt(&scoped, 2);
+    let supersede = |adopt| next.sink.supersede(&next.key, &next.run.outputs[0], &next.run.outputs, adopt);
+    let why = fails(ErrorKind::Refused, supersede(Adopt::Never));
+    assert!(why.contains("counted twice") && fails(ErrorKind::Refused, supersede(Adopt::Foreign)) == why, "{why}");
+    // Without what adds up rows are met by their key, and an output beside is none that is left.
+    let plain = tables.attempt(&Manner { set: vec![], ..scoped.clone() }, 2);
+    plain.sink.supersede(&plain.key, &plain.run.outputs[0], &plain.run.outputs, Adopt::Never).unwrap();
+    let both = [next.run.outputs[0].clone(), tables.attempt(&merged, 1).run.outputs[0].clone()];
+    next.sink.supersede(&next.key, &both[0], &both, Adopt::Never).unwrap();
 }

@@ -570,7 +570,7 @@ fn pgx_14_the_second_publisher_is_told_who_has_the_head() {
         let frozen = scope.spawn(|| first.commit(&request));
         tables::until(|| proxy.held() > 0);
         let second = tables.attempt(&day("2013-01-01"), 1);
-        let why = fails(ErrorKind::Unavailable, second.try_claim());
+        let why = fails(ErrorKind::Held, second.try_claim());
         let who = format!("application 'refrain attempt {}'", first.holder.attempt);
         assert!(why.contains(&who) && why.contains("idle in transaction"), "{why}");
         proxy.release();

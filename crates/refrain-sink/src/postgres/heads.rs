@@ -30,6 +30,9 @@ pub(super) struct Applied {
     /// The column in which these rows name their run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) run_column: Option<String>,
+    /// Whether they were merged: a unique index keeps any of them from standing there twice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) merged: bool,
 }
 
 /// What a head shows of one key.

@@ -25,7 +25,7 @@ pub(super) fn preflight(
 }
 
 /// The rows of the former generation must be found by the column that is declared: they were published with it, or there
-/// are as many that name its run.
+/// are as many that name its run. Merged ones stay, and a unique index keeps them from being added again.
 fn demand_named(
     transaction: &mut Transaction<'_>,
     target: &Target,
@@ -35,8 +35,9 @@ fn demand_named(
 ) -> Result<(), Fault> {
     let Some(publication) = former(standing) else { return Ok(()) };
     let Some(column) = &manner.run_column else { return Err(cannot_repeat(target).into()) };
-    let named_by = standing.applied.as_ref().and_then(|applied| applied.run_column.as_ref());
-    if named_by == Some(column) || adopt == Adopt::Foreign {
+    let applied = standing.applied.as_ref();
+    let named_by = applied.and_then(|applied| applied.run_column.as_ref());
+    if named_by == Some(column) || applied.is_some_and(|applied| applied.merged) || adopt == Adopt::Foreign {
         return Ok(());
     }
     let (name, run) = (quote_identifier(column), publication.run.run_id);

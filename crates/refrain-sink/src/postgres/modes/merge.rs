@@ -144,7 +144,7 @@ impl Merge<'_> {
         let unchanged = sealed.rows.saturating_sub(updated + inserted);
         tracing::info!(table = %target.relation, inserted, updated, deleted, unchanged, "merged");
         if !self.work.manner().delete_missing {
-            return Ok(Applied::default());
+            return Ok(Applied { merged: true, ..Applied::default() });
         }
         let stand = count(transaction, target, &condition)?;
         if stand != sealed.rows {
