@@ -5,7 +5,8 @@ use crate::peek::find_published;
 use crate::plan::Plan;
 use crate::task::Task;
 use refrain_core::{
-    AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, PinnedInput, Publication, Result, Version,
+    AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, PinnedInput, Publication, Result, SlotAddress,
+    Version,
 };
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -80,6 +81,11 @@ impl Boundary {
         {
             return Ok(Found::Published(Box::new(found)));
         }
+        if id_or_path.contains("://")
+            && let Some(found) = self.find_place(id_or_path)?
+        {
+            return Ok(Found::Published(Box::new(found)));
+        }
         let attempts = self.attempts_named(id_or_path)?;
         if attempts.is_empty() {
             return Err(Error::invalid(format!(
@@ -125,16 +131,31 @@ impl Boundary {
             text.push('/');
         }
         let slot = self.sinks.address(&text, Path::new("/"))?;
-        let sink = self.sinks.of(&slot)?;
-        let Some(head) = sink.read(&slot)? else { return Ok(None) };
+        self.published_at(&slot)
+    }
+
+    /// A place as `refrain path` prints it that is no path of a filesystem, among those of the runs that the state knows.
+    fn find_place(&self, place: &str) -> Result<Option<PublishedPath>> {
+        let mut slot = None;
+        self.store.for_each_key(None, &mut |summary| {
+            let run = if slot.is_none() { self.store.key(&summary.key)?.and_then(|state| state.run) } else { None };
+            slot = slot.take().or_else(|| run?.slots().find(|slot| self.locate(slot) == place).cloned());
+            Ok(())
+        })?;
+        slot.map_or(Ok(None), |slot| self.published_at(&slot))
+    }
+
+    fn published_at(&self, slot: &SlotAddress) -> Result<Option<PublishedPath>> {
+        let sink = self.sinks.of(slot)?;
+        let Some(head) = sink.read(slot)? else { return Ok(None) };
         let Some(publication) = head.publication.clone() else { return Ok(None) };
-        let drift = match sink.condition(&slot, Some(&head))? {
+        let drift = match sink.condition(slot, Some(&head))? {
             refrain_core::Condition::Intact => None,
             refrain_core::Condition::Drifted(what) | refrain_core::Condition::Foreign(what) => Some(what),
             refrain_core::Condition::Missing | refrain_core::Condition::Absent => Some("it is gone".to_owned()),
         };
-        let versions = sink.versions(&slot)?;
-        Ok(Some(PublishedPath { location: sink.location(&slot), key: head.owner, publication, drift, versions }))
+        let versions = sink.versions(slot)?;
+        Ok(Some(PublishedPath { location: sink.location(slot), key: head.owner, publication, drift, versions }))
     }
 
     /// What the attempt's run reads, as long as the store knows the run: until the key's next one.

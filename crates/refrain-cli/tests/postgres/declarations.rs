@@ -193,3 +193,14 @@ fn a_replacement_that_failed_and_was_mended_to_an_exchange_of_the_partition_is_p
         assert_eq!(scene.sql("SELECT count(*) FROM refrain.staging"), "0");
     }
 }
+
+#[test]
+fn what_path_prints_of_a_table_is_shown() {
+    let scene = Scene::new(Version::V15);
+    scene.declare(REPLACE);
+    scene.run(&["--date", DATE]).success();
+    let place = scene.home.run(["path", "flights", "--date", DATE]).success().stdout;
+    let shown = scene.home.run(["show", place.trim()]).success();
+    assert!(shown.stdout.contains("flights 2013-01-01") && shown.stdout.contains(place.trim()), "{shown}");
+    scene.home.run(["show", &place.trim().replace(DATE, "2013-01-02")]).expect_code(125);
+}
