@@ -649,18 +649,20 @@ pub(crate) enum StoreCommand {
     Restored,
     /// The state store's id and what it replaces
     Show,
-    /// Take the history of the home's own state along to a database that many hosts share
+    /// Take the history of the home's own state along to a database or a bucket that many hosts share
     ///
-    /// Copies keys with their tokens, runs, attempts and watermarks in one transaction; refused while an attempt is at
-    /// work, and if the database has a history already. The state is left as it is, but whoever goes on with it is
-    /// refused at every output that was published through the database since
+    /// Copies keys with their tokens, runs, attempts and watermarks, all of it or nothing; refused while an attempt is
+    /// at work, and if there is a history already. The state is left as it is, but whoever goes on with it is refused at
+    /// every output that was published through the other store since
     Copy {
         /// `sqlite` for the home's own state, or `sqlite:FILE` [default: sqlite]; and `postgresql://USER@HOST/DATABASE`
-        /// [default: the store of refrain.toml]
+        /// or `s3://BUCKET/PREFIX/` (`gs://`, `az://`) [default: the store of refrain.toml]
         #[arg(value_name = "FROM TO", num_args = 0..=2)]
         places: Vec<String>,
     },
     /// Print the SQL that a database administrator runs so that a role may use a state store in a PostgreSQL database
+    ///
+    /// Tables that tasks publish need more in their database: `refrain sinks --sql ROLE`
     Sql {
         /// The role
         role: String,

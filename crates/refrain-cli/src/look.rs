@@ -135,12 +135,18 @@ pub(crate) fn stores(args: &JsonArgs) -> Result<()> {
         output::data(&json(&serde_json::json!([
             { "store": "sqlite", "hosts": "one", "server": false },
             { "store": "postgresql", "hosts": "many", "server": true },
+            { "store": "s3", "hosts": "many", "server": false },
+            { "store": "gs", "hosts": "many", "server": false },
+            { "store": "az", "hosts": "many", "server": false },
         ]))?);
         return Ok(());
     }
     let mut table = table(&["STORE", "HOSTS", "NEEDS A SERVER"]);
     table.add_row(vec!["sqlite", "one", "no"]);
     table.add_row(vec!["postgresql", "many", "yes"]);
+    for scheme in ["s3", "gs", "az"] {
+        table.add_row(vec![scheme, "many", "no"]);
+    }
     print(&table);
     Ok(())
 }

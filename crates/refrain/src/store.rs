@@ -6,8 +6,9 @@ use crate::holder::life_of;
 use crate::home::Home;
 use crate::process::Liveness;
 use refrain_core::{Clock, Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity};
+use refrain_object::{Address, Settings};
 use refrain_store::postgres::Link;
-use refrain_store::{Copied, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
+use refrain_store::{BucketOptions, BucketStore, Copied, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,19 @@ enum Place {
     Embedded(PathBuf),
     /// A database, for many hosts.
     Database(Link),
+    /// A bucket, for many hosts.
+    Bucket(Address, Settings),
+}
+
+impl Place {
+    /// For people, without a password.
+    fn shown(&self) -> String {
+        match self {
+            Self::Embedded(database) => format!("`{}`", database.display()),
+            Self::Database(link) => link.to_string(),
+            Self::Bucket(address, _) => address.to_string(),
+        }
+    }
 }
 
 /// Opens the store; makes it for a home that has no state yet.
@@ -30,9 +44,21 @@ enum Place {
 /// `corrupt` when a store is missing although outputs were published through it: a new one must be declared to
 /// replace it (PROTOCOL 8.1). `refused` when they were published through one that the configured store does not replace.
 pub(crate) fn open(home: &Home, clock: &Arc<dyn Clock>) -> Result<Arc<dyn StateStore>> {
-    Ok(match place(home)? {
-        Place::Embedded(database) => Arc::new(open_embedded(home, &database, clock)?),
-        Place::Database(link) => Arc::new(open_database(home, &link, clock)?),
+    let place = place(home)?;
+    Ok(match &place {
+        Place::Embedded(database) => Arc::new(open_embedded(home, database, clock)?),
+        Place::Database(link) => Arc::new(open_shared(
+            home,
+            &place,
+            || PostgresStore::find(link, session_options(clock)),
+            || PostgresStore::create(link, BTreeSet::new(), session_options(clock)),
+        )?),
+        Place::Bucket(address, settings) => Arc::new(open_shared(
+            home,
+            &place,
+            || BucketStore::find(address, settings, bucket_options(clock)),
+            || BucketStore::create(address, settings, BTreeSet::new(), bucket_options(clock)),
+        )?),
     })
 }
 
@@ -64,23 +90,27 @@ fn open_embedded(home: &Home, database: &Path, clock: &Arc<dyn Clock>) -> Result
     }
 }
 
-fn open_database(home: &Home, link: &Link, clock: &Arc<dyn Clock>) -> Result<PostgresStore> {
-    let find = || PostgresStore::find(link, session_options(clock));
+/// Opens a store that other hosts may share, and makes it if there is none.
+fn open_shared<T: StateStore>(
+    home: &Home,
+    place: &Place,
+    find: impl Fn() -> Result<Option<T>>,
+    create: impl Fn() -> Result<T>,
+) -> Result<T> {
     if let Some(store) = find()? {
-        belong(home, link, &store.identity()?)?;
+        belong(home, place, &store.identity()?)?;
         return Ok(store);
     }
     let lost = lost_stores(home)?;
     if !lost.is_empty() {
-        return Err(moved(home, link, &lost));
+        return Err(moved(home, place, &lost));
     }
     // Another first run, perhaps of another host, may be making it at this moment.
-    let made = PostgresStore::create(link, BTreeSet::new(), session_options(clock));
-    let store = match made {
+    let store = match create() {
         Err(error) => find()?.ok_or(error)?,
         Ok(store) => store,
     };
-    belong(home, link, &store.identity()?)?;
+    belong(home, place, &store.identity()?)?;
     Ok(store)
 }
 
@@ -96,13 +126,13 @@ pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
         if !replaces.is_empty() && replaces.is_subset(&made.ancestors) {
             return Ok(made);
         }
-        let (at, otherwise) = match &place {
-            Place::Embedded(database) => (format!("`{}`", database.display()), "move it away first"),
-            Place::Database(link) => (
-                link.to_string(),
-                "have it dropped first: DROP TABLE refrain.store, refrain.key, \
-                                                         refrain.attempt, refrain.watermark",
-            ),
+        let at = place.shown();
+        let otherwise = match &place {
+            Place::Embedded(_) => "move it away first",
+            Place::Database(_) => {
+                "have it dropped first: DROP TABLE refrain.store, refrain.key, refrain.attempt, refrain.watermark"
+            }
+            Place::Bucket(..) => "name another prefix: its objects may be read by other hosts",
         };
         return Err(Error::invalid(format!("there is a state at {at} already, and it can be read")).hint(format!(
             "go on with it; if it is an older copy, say `refrain store restored`; to give it up, {otherwise}"
@@ -119,6 +149,9 @@ pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
     match &place {
         Place::Embedded(database) => SqliteStore::create(database, replaces, options(&clock())?)?.identity(),
         Place::Database(link) => PostgresStore::create(link, replaces, session_options(&clock()))?.identity(),
+        Place::Bucket(address, settings) => {
+            BucketStore::create(address, settings, replaces, bucket_options(&clock()))?.identity()
+        }
     }
 }
 
@@ -127,6 +160,7 @@ pub fn restored(home: &Home) -> Result<StoreIdentity> {
     match place(home)? {
         Place::Embedded(database) => SqliteStore::mark_restored(&database, options(&clock())?),
         Place::Database(link) => found(&link)?.mark_restored(),
+        Place::Bucket(address, settings) => found_in(&address, &settings)?.mark_restored(),
     }
 }
 
@@ -135,6 +169,7 @@ pub fn identity(home: &Home) -> Result<StoreIdentity> {
     match place(home)? {
         Place::Embedded(database) => SqliteStore::identity_of(&database, options(&clock())?),
         Place::Database(link) => found(&link)?.identity(),
+        Place::Bucket(address, settings) => found_in(&address, &settings)?.identity(),
     }
 }
 
@@ -147,29 +182,38 @@ pub struct Moved {
     pub setting: Option<String>,
 }
 
-/// Copies what an embedded store knows to a database, whose store replaces it. `from` is the file, else the home's own;
-/// `to` is the database, else the one that refrain.toml names.
+/// Copies what an embedded store knows to a database or a bucket, whose store replaces it. `from` is the file, else the
+/// home's own; `to` is the other store, else the one that refrain.toml names.
 ///
 /// # Errors
-/// `held` when an attempt is at work; `invalid` when the database holds a history already, or none is named.
+/// `held` when an attempt is at work; `invalid` when the other store holds a history already, or none is named.
 ///
 /// # Crash safety
-/// One transaction of the database; the embedded store is left as it is.
+/// One transaction of the database, or one last write to the bucket, before which nobody can use the store; the embedded
+/// store is left as it is.
 pub fn copy(home: &Home, from: Option<&str>, to: Option<&str>) -> Result<Moved> {
     let from = match from.map(|from| from.strip_prefix(EMBEDDED).unwrap_or(from)) {
         None | Some("") => home.database(),
         Some(path) => PathBuf::from(path.strip_prefix(':').unwrap_or(path)),
     };
     let configured = home.config.store.as_deref();
-    let to = to.or(configured.filter(|store| PostgresStore::is_one(store))).ok_or_else(|| {
-        Error::invalid("a history is copied to a database, and none is named")
-            .hint("refrain store copy sqlite postgresql://USER@HOST/DATABASE")
+    let is_shared = |store: &&str| PostgresStore::is_one(store) || BucketStore::is_one(store);
+    let to = to.or(configured.filter(is_shared)).ok_or_else(|| {
+        Error::invalid("a history is copied to a database or a bucket, and none is named").hint(
+            "refrain store copy sqlite postgresql://USER@HOST/DATABASE, or refrain store copy sqlite s3://BUCKET/_refrain/",
+        )
     })?;
-    let link = database(to)?;
+    let place = shared(home, to)?;
     let source = SqliteStore::open(&from, options(&clock())?)?;
     let is_dead = |lease: &refrain_core::Lease| life_of(lease) == Liveness::Dead;
-    let copied = PostgresStore::take_over(&link, &source, &is_dead, session_options(&clock()))?;
-    let setting = (configured != Some(to)).then(|| format!("store = \"{link}\""));
+    let copied = match &place {
+        Place::Bucket(address, settings) => {
+            BucketStore::take_over(address, settings, &source, &is_dead, bucket_options(&clock()))?
+        }
+        Place::Database(link) => PostgresStore::take_over(link, &source, &is_dead, session_options(&clock()))?,
+        Place::Embedded(_) => return Err(unsupported(to)),
+    };
+    let setting = (configured != Some(to)).then(|| format!("store = \"{}\"", place.shown()));
     Ok(Moved { copied, setting })
 }
 
@@ -181,7 +225,10 @@ pub fn shown(config: &Config) -> String {
             Ok(link) => link.to_string(),
             Err(_) => scheme(store).to_owned(),
         },
-        Some(store) => scheme(store).to_owned(),
+        Some(store) => match BucketStore::address_of(store) {
+            Ok(address) => address.to_string(),
+            Err(_) => scheme(store).to_owned(),
+        },
     }
 }
 
@@ -193,16 +240,26 @@ pub fn sql_for(role: &str) -> String {
 fn place(home: &Home) -> Result<Place> {
     match home.config.store.as_deref() {
         None | Some(EMBEDDED) => Ok(Place::Embedded(home.database())),
-        Some(store) => database(store).map(Place::Database),
+        Some(store) => shared(home, store),
     }
 }
 
-fn database(store: &str) -> Result<Link> {
+/// A store that is no file of the home.
+fn shared(home: &Home, store: &str) -> Result<Place> {
     if PostgresStore::is_one(store) {
-        return Link::parse(store);
+        return Link::parse(store).map(Place::Database);
     }
-    Err(Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{}:`", scheme(store)))
-        .hint("set `store = \"sqlite\"` in refrain.toml; `refrain stores` lists the stores of this build"))
+    if BucketStore::is_one(store) {
+        let address = BucketStore::address_of(store)?;
+        let settings = home.config.objects.settings(&address);
+        return Ok(Place::Bucket(address, settings));
+    }
+    Err(unsupported(store))
+}
+
+fn unsupported(store: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{}:`", scheme(store)))
+        .hint("set `store = \"sqlite\"` in refrain.toml; `refrain stores` lists the stores of this build")
 }
 
 fn scheme(store: &str) -> &str {
@@ -219,6 +276,9 @@ fn standing(place: &Place) -> Result<Option<StoreIdentity>> {
         Place::Database(link) => {
             PostgresStore::find(link, session_options(&clock()))?.map(|store| store.identity()).transpose()
         }
+        Place::Bucket(address, settings) => {
+            BucketStore::find(address, settings, bucket_options(&clock()))?.map(|store| store.identity()).transpose()
+        }
     }
 }
 
@@ -227,9 +287,14 @@ fn found(link: &Link) -> Result<PostgresStore> {
         .ok_or_else(|| Error::invalid(format!("there is no state store in {link}")).hint("make one: refrain init"))
 }
 
+fn found_in(address: &Address, settings: &Settings) -> Result<BucketStore> {
+    BucketStore::find(address, settings, bucket_options(&clock()))?
+        .ok_or_else(|| Error::invalid(format!("there is no state store at {address}")).hint("make one: refrain init"))
+}
+
 /// Sees to it that the outputs of this home were published through this store, or through one that it replaces. Seen once,
 /// it is noted in the state directory, so that the next run need not read every head.
-fn belong(home: &Home, link: &Link, identity: &StoreIdentity) -> Result<()> {
+fn belong(home: &Home, place: &Place, identity: &StoreIdentity) -> Result<()> {
     let note = belonging(home);
     let id = identity.store_id.to_string();
     // A note that cannot be read is made anew.
@@ -239,7 +304,7 @@ fn belong(home: &Home, link: &Link, identity: &StoreIdentity) -> Result<()> {
     let mut foreign = lost_stores(home)?;
     foreign.retain(|store| *store != identity.store_id && !identity.ancestors.contains(store));
     if !foreign.is_empty() {
-        return Err(moved(home, link, &foreign));
+        return Err(moved(home, place, &foreign));
     }
     make_state(home)?;
     fs::write(&note, id + "\n").map_err(|error| Error::io(format!("cannot write `{}`", note.display()), error))
@@ -260,12 +325,13 @@ fn belonging(home: &Home) -> PathBuf {
     home.state().join("store")
 }
 
-/// The home went over to a database that knows nothing of its outputs.
-fn moved(home: &Home, link: &Link, stores: &BTreeSet<StoreId>) -> Error {
+/// The home went over to a store that knows nothing of its outputs.
+fn moved(home: &Home, place: &Place, stores: &BTreeSet<StoreId>) -> Error {
     let named: Vec<_> = stores.iter().map(StoreId::to_string).collect();
     let error = Error::refused(format!(
-        "outputs of this home were published through the state store {}, which the one in {link} does not replace",
-        named.join(" and ")
+        "outputs of this home were published through the state store {}, which the one in {} does not replace",
+        named.join(" and "),
+        place.shown()
     ));
     let database = home.database();
     if database.exists() {
@@ -295,6 +361,10 @@ fn options(clock: &Arc<dyn Clock>) -> Result<SqliteOptions> {
 fn session_options(clock: &Arc<dyn Clock>) -> PostgresOptions {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     PostgresOptions { clock: Arc::clone(clock), name: format!("refrain store, pid {} on {host}", std::process::id()) }
+}
+
+fn bucket_options(clock: &Arc<dyn Clock>) -> BucketOptions {
+    BucketOptions { clock: Arc::clone(clock) }
 }
 
 /// The stores that heads in the home's own volume are claimed through.
