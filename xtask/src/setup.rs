@@ -51,7 +51,7 @@ const FOR_TESTS: &[Program] = &[
 ];
 
 /// What `cargo xtask bench` needs beyond that.
-const FOR_BENCHMARKS: &[Program] = &[program("b3sum", "b3sum"), program("time", "time")];
+const FOR_BENCHMARKS: &[Program] = &[program("b3sum", "b3sum"), program("time", "time"), program("rclone", "rclone")];
 
 /// The C headers, which the bundled SQLite is compiled against; a file and not a program.
 const C_HEADER: &str = "/usr/include/stdio.h";

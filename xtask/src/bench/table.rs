@@ -110,16 +110,46 @@ pub(super) fn markdown(rows: &[Row]) -> String {
     text
 }
 
-/// Puts the table between the document's two marks.
-pub(super) fn write_document(rows: &[Row], machine: &str) -> Outcome {
+/// Puts the rows between the document's two marks: a whole table, or single lines of it.
+pub(super) fn write_document(rows: &[Row], machine: &str, whole: bool) -> Outcome {
     let path = root().join(DOCUMENT);
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {DOCUMENT}: {error}"))?;
-    let table = format!("Measured with `cargo xtask bench` on {machine}.\n\n{}", markdown(rows));
-    let text =
-        replace_between(&text, &table).ok_or_else(|| format!("{DOCUMENT} lacks the lines `{BEGIN}` and `{END}`"))?;
+    let missing = || format!("{DOCUMENT} lacks the lines `{BEGIN}` and `{END}`");
+    let standing = between(&text).ok_or_else(missing)?;
+    let lines = if whole { markdown(rows) } else { with_lines(standing, rows) };
+    let table = format!("Measured with `cargo xtask bench` on {machine}.\n\n{lines}");
+    let text = replace_between(&text, &table).ok_or_else(missing)?;
     fs::write(&path, text).map_err(|error| format!("cannot write {DOCUMENT}: {error}"))?;
     println!("wrote {DOCUMENT}");
     Ok(())
+}
+
+fn between(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once(BEGIN)?;
+    rest.split_once(END).map(|(inner, _)| inner)
+}
+
+/// The table that stands, with the lines of these rows in place of those that measure the same, or after all others.
+fn with_lines(standing: &str, rows: &[Row]) -> String {
+    let mut lines: Vec<String> = standing.lines().filter(|line| line.starts_with('|')).map(str::to_owned).collect();
+    for row in rows {
+        let line = row.line();
+        match lines.iter_mut().find(|standing| measures_the_same(standing, &line)) {
+            Some(standing) => *standing = line,
+            None => lines.push(line),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Whether two lines have the same title, beside the same.
+fn measures_the_same(one: &str, other: &str) -> bool {
+    let named = |line: &str| {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let beside = cells.get(2).and_then(|beside| beside.rsplit_once(": ")).map(|(name, _)| name.to_owned());
+        (cells.first().map(|title| (*title).to_owned()), beside)
+    };
+    named(one) == named(other)
 }
 
 fn replace_between(text: &str, table: &str) -> Option<String> {
@@ -130,7 +160,7 @@ fn replace_between(text: &str, table: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGIN, END, Row, Target, markdown, replace_between};
+    use super::{BEGIN, END, Row, Target, markdown, replace_between, with_lines};
     use std::time::Duration;
 
     #[test]
@@ -151,6 +181,16 @@ mod tests {
         assert_eq!(lines[2], "| syncs | 6 calls | floor: 3 |  | at most 6 | yes |");
         assert_eq!(lines[3], "| memory | 12.3 MiB |  |  |  |  |");
         assert_eq!(lines[4], "| seal | 10.00 ms | each: 25.00 ms | 2.50 | at least 3 | **no** |");
+    }
+
+    #[test]
+    fn a_group_replaces_its_own_lines() {
+        let [fast, slow] = [10, 25].map(Duration::from_millis);
+        let row = |name, time| Row::ratio("run", time, (name, slow), Target::None);
+        let standing = format!("Measured.\n\n{}", markdown(&[row("floor", slow), row("Luigi", slow)]));
+        let lines = with_lines(&standing, &[row("Luigi", fast), row("other", fast)]);
+        let ratios: Vec<_> = lines.lines().skip(2).map(|line| line.split(" | ").nth(3).unwrap()).collect();
+        assert_eq!(ratios, ["1.00", "0.40", "0.40"], "{lines}");
     }
 
     #[test]

@@ -20,15 +20,16 @@ use refrain_object::{Bucket, Object};
 pub(super) fn commit(
     (bucket, seen, probe): (&Bucket, &Seen, &dyn CrashProbe),
     place: &Place,
-    request: &CommitRequest,
+    (request, is_there): (&CommitRequest, bool),
     options: CommitOptions,
 ) -> Result<CommitAnswer> {
     let Some(data) = request.publication.data_for(&place.slot()) else {
         return Err(Error::new(ErrorKind::Internal, format!("nothing was sealed for {}", place.target)));
     };
     // Whoever sealed it knows that it is there; a successor asks.
-    if request.publication.attempt != request.holder.attempt && bucket.head(&Reference::of(data)?.key)?.is_none() {
-        return Ok(CommitAnswer::DataLost);
+    if !is_there && bucket.head(&Reference::of(data)?.key)?.is_none() {
+        let landed = seen.read(bucket, place)?.is_some_and(|record| record.head.version == request.fresh_version);
+        return Ok(if landed { CommitAnswer::Committed } else { CommitAnswer::DataLost });
     }
     match place.kind {
         ObjectKind::Prefix => seen.change(bucket, place, |record| match decide(record, request) {

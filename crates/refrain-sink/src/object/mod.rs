@@ -28,13 +28,14 @@ use place::Place;
 use record::{Record, Seen, Step};
 use refrain_core::{
     Adopt, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest,
-    Condition, CrashProbe, Generation, Guards, Head, Keep, Open, Origin, Result, Sealed, SealedData, Sink, SlotAddress,
-    Staged, Staging, StagingId, SwapCost, Version, decide_claim,
+    Condition, CrashProbe, Error, Generation, Guards, Head, Keep, Open, Origin, Result, Sealed, SealedData, Sink,
+    SlotAddress, Staged, Staging, StagingId, SwapCost, Version, decide_claim,
 };
 use refrain_object::{Address, Bucket};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is published in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +79,9 @@ pub struct ObjectSink {
     kind: ObjectKind,
     buckets: Arc<Buckets>,
     seen: Seen,
+    /// The manifests of what was sealed or taken over through this handle: it is there, and nobody else may remove it
+    /// before a commit of it can only be rejected.
+    sealed: Mutex<BTreeSet<String>>,
     /// Where tasks write.
     directory: PathBuf,
     probe: Arc<dyn CrashProbe>,
@@ -86,7 +90,8 @@ pub struct ObjectSink {
 impl ObjectSink {
     /// A sink for objects of a kind, whose tasks write below a home's state directory. Nothing is connected yet.
     pub fn new(kind: ObjectKind, buckets: Arc<Buckets>, state: &Path, probe: Arc<dyn CrashProbe>) -> Self {
-        Self { kind, buckets, seen: Seen::default(), directory: state.join(staging::DIRECTORY), probe }
+        let directory = state.join(staging::DIRECTORY);
+        Self { kind, buckets, seen: Seen::default(), sealed: Mutex::default(), directory, probe }
     }
 
     /// The slot that a URL names.
@@ -95,6 +100,10 @@ impl ObjectSink {
     /// `invalid` when nothing can be published there.
     pub fn address(&self, address: &Address) -> Result<SlotAddress> {
         Ok(Place::new(self.kind, address.clone(), self.buckets.area(address))?.slot())
+    }
+
+    fn sealed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.sealed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, slot: &SlotAddress) -> Result<(Bucket, Place)> {
@@ -141,8 +150,26 @@ impl Sink for ObjectSink {
         slot.location.clone()
     }
 
-    fn preflight(&self, slot: &SlotAddress, _manner: Option<&str>, _adopt: Adopt) -> Result<()> {
-        self.buckets.prove(&Address::parse(&slot.location)?)
+    fn preflight(&self, slot: &SlotAddress, _manner: Option<&str>, adopt: Adopt) -> Result<()> {
+        let (bucket, place) = self.find(slot)?;
+        self.buckets.prove(&place.target)?;
+        let record = self.seen.guess(&bucket, &place)?;
+        let is_published = record.as_ref().is_some_and(|record| record.head.publication.is_some());
+        if adopt == Adopt::Never
+            && !is_published
+            && let Condition::Foreign(what) = versions::condition(&bucket, &place, record.as_ref())?
+        {
+            return Err(Error::refused(format!("{} exists and was not published by refrain: {what}", place.target)).hint(
+                match self.kind {
+                    ObjectKind::Object => "move it away, or publish over it with `--adopt` (it is kept as version 0)",
+                    ObjectKind::Prefix => {
+                        "readers that list would take them for the publication, which lies elsewhere: move them away, or \
+                         leave them there with `--adopt`"
+                    }
+                },
+            ));
+        }
+        Ok(())
     }
 
     fn read(&self, slot: &SlotAddress) -> Result<Option<Head>> {
@@ -193,6 +220,7 @@ impl Sink for ObjectSink {
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
         let (bucket, place) = self.find(&staging.slot)?;
         let sealed = seal::seal(&bucket, &place, &staging, guards)?;
+        self.sealed().insert(sealed.identity.clone());
         staging::remove(&self.directory, &staging.slot, &staging.id)?;
         Ok(staging.sealed(sealed))
     }
@@ -204,7 +232,8 @@ impl Sink for ObjectSink {
     fn take_over(&self, slot: &SlotAddress, id: &StagingId, origin: &Origin) -> Result<Option<SealedData>> {
         let (bucket, place) = self.find(slot)?;
         let taken = resume::take_over(&bucket, &place, &self.directory, (id, origin))?;
-        if taken.is_some() {
+        if let Some(taken) = &taken {
+            self.sealed().insert(taken.identity.clone());
             staging::remove(&self.directory, slot, id)?;
         }
         Ok(taken)
@@ -212,7 +241,9 @@ impl Sink for ObjectSink {
 
     fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
         let (bucket, place) = self.find(slot)?;
-        commit::commit((&bucket, &self.seen, &*self.probe), &place, request, *options)
+        let data = request.publication.data_for(slot);
+        let is_there = data.is_some_and(|data| self.sealed().contains(&data.identity));
+        commit::commit((&bucket, &self.seen, &*self.probe), &place, (request, is_there), *options)
     }
 
     fn condition(&self, slot: &SlotAddress, _head: Option<&Head>) -> Result<Condition> {
@@ -243,6 +274,7 @@ impl Sink for ObjectSink {
 
     fn discard(&self, staged: &Staged) -> Result<()> {
         let Some((slot, id)) = &staged.owner else { return Ok(()) };
+        self.sealed().clear();
         let (bucket, place) = self.find(slot)?;
         if Address::is_one(&staged.place) {
             let manifest = place.target.key_of(&staged.place)?;

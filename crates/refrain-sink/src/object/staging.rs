@@ -104,6 +104,14 @@ pub(super) fn found(place: &Place, output: &Path) -> Result<Vec<Found>> {
             }
         };
     }
+    if !output.is_dir() {
+        return Err(Error::guard(format!(
+            "the directory for the output {} is gone: `{}`",
+            place.target,
+            output.display()
+        ))
+        .hint("write files below `$REFRAIN_OUT` and let the directory be"));
+    }
     walk(output, &mut |entry| {
         if entry.stat.is_directory() {
             return Ok(Go::On);

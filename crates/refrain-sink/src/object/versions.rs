@@ -18,12 +18,11 @@ use std::time::Duration;
 pub(super) fn versions(bucket: &Bucket, place: &Place, record: Option<&Record>) -> Result<Vec<Version>> {
     let Some(record) = record else { return Ok(Vec::new()) };
     let mut versions = Vec::new();
-    if let Some(data) = published(record, place) {
+    if let Some((generation, data)) = published(record, place) {
         let locations = match place.kind {
             ObjectKind::Prefix => objects(bucket, data)?,
             ObjectKind::Object => vec![place.target.to_string()],
         };
-        let generation = record.head.generation();
         versions.push(Version { generation, locations, replaced_at: None, current: true, edited: false });
     }
     for kept in &record.kept {
@@ -32,8 +31,11 @@ pub(super) fn versions(bucket: &Bucket, place: &Place, record: Option<&Record>) 
     Ok(versions)
 }
 
-fn published<'r>(record: &'r Record, place: &Place) -> Option<&'r SealedData> {
-    record.head.publication.as_ref()?.data_for(&place.slot())
+/// What readers see: also of a former owner, until the new one publishes.
+fn published<'r>(record: &'r Record, place: &Place) -> Option<(Generation, &'r SealedData)> {
+    let taken = record.head.taken_from.as_ref().map(|former| &former.publication);
+    let publication = record.head.publication.as_ref().or(taken)?;
+    Some((publication.run.generation, publication.data_for(&place.slot())?))
 }
 
 fn version_of(kept: &Kept, locations: Vec<String>) -> Version {
@@ -64,7 +66,7 @@ pub(super) fn restore(
 ) -> Result<()> {
     let missing = || Error::invalid(format!("there is no version {generation} of {}", place.target));
     let record = record.ok_or_else(missing)?;
-    let current = published(record, place).filter(|_| record.head.generation() == generation);
+    let current = published(record, place).filter(|(published, _)| *published == generation).map(|(_, data)| data);
     let kept = record.kept.iter().find(|kept| kept.generation == generation).map(|kept| &kept.data);
     let data = current.or(kept).ok_or_else(missing)?;
     let manifest = Manifest::of(bucket, data)?.ok_or_else(missing)?;
@@ -105,7 +107,7 @@ pub(super) fn condition(bucket: &Bucket, place: &Place, record: Option<&Record>)
     match (place.kind, record) {
         (ObjectKind::Prefix, None) => foreign_below(bucket, place),
         (ObjectKind::Prefix, Some(record)) => match published(record, place) {
-            Some(data) => listed(bucket, place, data),
+            Some((_, data)) => listed(bucket, place, data),
             None => Ok(Condition::Intact),
         },
         (ObjectKind::Object, record) => {
