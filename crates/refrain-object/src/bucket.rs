@@ -197,7 +197,16 @@ impl Bucket {
 
     /// Deletes an object; one that is not there counts as deleted.
     pub fn delete(&self, key: &str) -> Result<()> {
-        let deleted = self.repeat(key, |client, path| async move { client.objects.delete(&path).await });
+        let deleted = self.repeat(key, |client, path| async move {
+            match client.objects.delete(&path).await {
+                // A store that deletes in bulk tells of a missing object within an answer that is none.
+                Err(error) if client.objects.head(&path).await.is_err_and(|error| is_missing(&error)) => {
+                    tracing::debug!(%error, "deleted already");
+                    Ok(())
+                }
+                deleted => deleted,
+            }
+        });
         match deleted {
             Ok(()) | Err(Fault::Missing) => Ok(()),
             Err(fault) => Err(fault.into_error(&self.address(key))),
@@ -265,6 +274,10 @@ impl fmt::Debug for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bucket").field("root", &self.root).finish_non_exhaustive()
     }
+}
+
+fn is_missing(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::NotFound { .. })
 }
 
 /// The client's name of a key.
