@@ -27,7 +27,7 @@ pub(super) struct Wish<'w> {
 /// `refused`, with what goes on.
 pub(super) fn test(transaction: &mut Transaction<'_>, wish: &Wish<'_>) -> Result<(), Fault> {
     let published = heads::of_key(transaction, wish.slot, wish.key)?;
-    let shown = published.iter().find(|it| it.slot == wish.slot).map_or(Generation::default(), |it| it.generation());
+    let shown = published.iter().find(|it| it.slot == wish.slot).map_or(Generation::default(), Published::generation);
     // What is older than the slot's own publication was left there by a decision of then.
     let left = published
         .iter()
