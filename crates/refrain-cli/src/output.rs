@@ -117,7 +117,7 @@ fn success(report: &Report) -> String {
         .map(|output| {
             if let Some(rows) = output.rows {
                 format!("{} ({})", output.location, counted(rows, "row"))
-            } else if output.sink == "directory" {
+            } else if ["directory", "prefix"].contains(&output.sink.as_str()) {
                 format!("{} ({}, {})", output.location, files(output.files), size(output.bytes))
             } else {
                 format!("{} ({})", output.location, size(output.bytes))

@@ -1,4 +1,4 @@
-//! The commands of the README's section on PostgreSQL, with what they print, against a real server.
+//! The commands of the README's sections on PostgreSQL and on objects, with what they print, against real servers.
 //!
 //! The lines that begin with `$ ` are run by one shell, in a copy of the examples; only those that make the server are left
 //! out. What differs from run to run (ids, times, processes, how two hosts share their dates) is masked on both sides.
@@ -9,17 +9,30 @@ mod masks;
 
 use masks::masked;
 use refrain_postgres::Link;
-use refrain_testkit::postgres::{Database, Server, Version};
+use refrain_testkit::object::MiniStack;
+use refrain_testkit::postgres::{Server, Version};
 use refrain_testkit::program::Output;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-const SECTION: &str = "## A table in PostgreSQL";
+const TABLES: &str = "## A table in PostgreSQL";
+const OBJECTS: &str = "## Objects in a bucket";
 
-/// What makes the server and the database, which are there already.
-const SET_UP: [&str; 5] = ["export PATH=", "initdb ", "pg_ctl ", "createdb ", "export WAREHOUSE="];
+/// What makes the server and the database, or the bucket, which are there already.
+const SET_UP: [&str; 10] = [
+    "export PATH=",
+    "initdb ",
+    "pg_ctl ",
+    "createdb ",
+    "export WAREHOUSE=",
+    "python3 -m venv ",
+    "S3_PERSIST=",
+    "export AWS_",
+    "curl ",
+    "export LAKE=",
+];
 
 /// The database, as the README's commands make and show it.
 const SHOWN: &str = "postgresql://127.0.0.1:5544/flights";
@@ -33,18 +46,34 @@ struct Step {
 
 #[test]
 fn the_commands_of_the_section_on_postgresql_print_what_it_says() {
-    let steps = steps(&section());
+    let steps = steps(&section(TABLES));
     assert!(steps.len() > 12 && steps.iter().any(|step| step.command.contains("REFRAIN_CRASH_AT")), "{steps:#?}");
     let database = Server::shared(Version::V15).database();
-    let examples = copy_of_the_examples();
-    let output = run(&steps, &database, &examples.path().join("flights"));
-    let mut found = output.stdout.split(SEPARATOR);
-    assert_eq!(found.next(), Some(""), "{output}");
     let shown = Link::parse(&database.url()).unwrap().to_string();
-    for step in &steps {
-        let found = found.next().unwrap_or_else(|| panic!("nothing of `{}`\n{output}", step.command));
-        let wanted = step.printed.replace(SHOWN, &shown);
-        assert_eq!(masked(found), masked(&wanted), "{}", step.command);
+    walk(&steps, &[("WAREHOUSE".to_owned(), database.url())], (SHOWN, &shown));
+}
+
+#[test]
+fn the_commands_of_the_section_on_objects_print_what_it_says() {
+    let steps = steps(&section(OBJECTS));
+    assert!(steps.len() > 8 && steps.iter().any(|step| step.command.contains("REFRAIN_CRASH_AT")), "{steps:#?}");
+    let bucket = MiniStack::shared().bucket();
+    let mut environment = bucket.environment();
+    let lake = bucket.url("").trim_end_matches('/').to_owned();
+    environment.push(("LAKE".to_owned(), lake.clone()));
+    walk(&steps, &environment, ("s3://flights", &lake));
+}
+
+/// Runs the steps in a copy of the examples and compares what they print, where the README shows `shown` instead of `found`.
+fn walk(steps: &[Step], environment: &[(String, String)], (shown, found): (&str, &str)) {
+    let examples = copy_of_the_examples();
+    let output = run(steps, environment, &examples.path().join("flights"));
+    let mut printed = output.stdout.split(SEPARATOR);
+    assert_eq!(printed.next(), Some(""), "{output}");
+    for step in steps {
+        let printed = printed.next().unwrap_or_else(|| panic!("nothing of `{}`\n{output}", step.command));
+        let wanted = step.printed.replace(shown, found);
+        assert_eq!(masked(printed), masked(&wanted), "{}", step.command);
     }
 }
 
@@ -65,7 +94,7 @@ const BIN: &str = env!("CARGO_BIN_EXE_refrain");
 /// Between what two commands print.
 const SEPARATOR: &str = "\u{1e}\n";
 
-fn run(steps: &[Step], database: &Database, directory: &Path) -> Output {
+fn run(steps: &[Step], environment: &[(String, String)], directory: &Path) -> Output {
     let mut script = "exec 2>&1\n".to_owned();
     for step in steps {
         // A calendar is for terminals; elsewhere it is asked for.
@@ -76,14 +105,15 @@ fn run(steps: &[Step], database: &Database, directory: &Path) -> Output {
     let path = programs.map(|directory| directory.to_str().unwrap().to_owned()).join(":");
     let mut command = Command::new("bash");
     command.args(["--noprofile", "--norc", "-c", &script]).current_dir(directory).env_clear();
-    command.env("PATH", path).env("LC_ALL", "C.UTF-8").env("HOME", directory).env("WAREHOUSE", database.url());
+    command.env("PATH", path).env("LC_ALL", "C.UTF-8").env("HOME", directory);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     Output::of(&mut command, b"")
 }
 
-/// The section's text.
-fn section() -> String {
+/// The text of a section.
+fn section(title: &str) -> String {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
-    let (_, section) = readme.split_once(SECTION).expect("the section");
+    let (_, section) = readme.split_once(title).expect("the section");
     section.split_once("\n## ").map_or(section, |(section, _)| section).to_owned()
 }
 
@@ -109,7 +139,7 @@ fn steps(section: &str) -> Vec<Step> {
 
 fn copy_of_the_examples() -> TempDir {
     let copy = TempDir::new().unwrap();
-    for example in ["flights", "flights/data", "warehouse"] {
+    for example in ["flights", "flights/data", "warehouse", "lake"] {
         let (from, to) = (repository().join("examples").join(example), copy.path().join(example));
         fs::create_dir(&to).unwrap();
         for entry in fs::read_dir(&from).unwrap() {

@@ -17,12 +17,26 @@ fn line(line: &str) -> String {
             _ if is_id(word) => "ID",
             _ if is_time(word) => "TIME",
             // Two hosts share the dates as they come.
-            _ if line.starts_with("backfill: delays") && is_number(word) => "N",
+            _ if is_shared(line) && is_number(word) => "N",
             _ => word,
         };
         format!("{mask}{}", &piece[word.len()..])
     });
-    process(&pieces.collect::<String>())
+    versions(&process(&pieces.collect::<String>()))
+}
+
+/// `/v1-01a22be9-40c9-75fd-882f-77b5a6bf5fe1/` in the URL of an object.
+fn versions(line: &str) -> String {
+    let parts = line.split_inclusive('/').map(|part| match part.trim_end_matches('/').split_once('-') {
+        Some((version, attempt)) if version.starts_with('v') && is_id(attempt) => format!("{version}-ID/"),
+        _ => part.to_owned(),
+    });
+    parts.collect()
+}
+
+/// Whether a line counts what one of two hosts did.
+fn is_shared(line: &str) -> bool {
+    line.starts_with("backfill: delays") || line.starts_with("backfill: daily_delays")
 }
 
 /// `pid 12 on host, user me`.
