@@ -119,20 +119,20 @@ impl Bucket {
 
     /// Reads an object; nothing when there is none.
     pub fn get(&self, key: &str) -> Result<Option<Object>> {
-        self.read(key, GetOptions::default())
+        self.read(key, &GetOptions::default())
     }
 
     /// Reads a part of an object: from `offset`, so many bytes.
     pub fn get_range(&self, key: &str, offset: u64, bytes: u64) -> Result<Option<Object>> {
-        self.read(key, GetOptions { range: Some(GetRange::Bounded(offset..offset + bytes)), ..GetOptions::default() })
+        self.read(key, &GetOptions { range: Some(GetRange::Bounded(offset..offset + bytes)), ..GetOptions::default() })
     }
 
     /// Reads an object's metadata; nothing when there is none.
     pub fn head(&self, key: &str) -> Result<Option<Object>> {
-        self.read(key, GetOptions { head: true, ..GetOptions::default() })
+        self.read(key, &GetOptions { head: true, ..GetOptions::default() })
     }
 
-    fn read(&self, key: &str, options: GetOptions) -> Result<Option<Object>> {
+    fn read(&self, key: &str, options: &GetOptions) -> Result<Option<Object>> {
         let found = self.repeat(key, |client, path| {
             let options = options.clone();
             async move { read(client.objects.get_opts(&path, options).await?).await }
@@ -145,7 +145,8 @@ impl Bucket {
     }
 
     /// Writes an object whatever stands there: for keys that nobody else writes to.
-    pub fn put(&self, key: &str, content: Bytes) -> Result<()> {
+    pub fn put(&self, key: &str, content: impl Into<Bytes>) -> Result<()> {
+        let content = content.into();
         let put = self.repeat(key, |client, path| {
             let content = content.clone();
             async move { client.objects.put(&path, content.into()).await.map(drop) }

@@ -59,7 +59,7 @@ fn install_crypto() {
 
 /// Every request is sent once: a repeat below would hide whether the first was carried out (OBJ-01).
 fn never_again() -> RetryConfig {
-    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(60) }
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_mins(1) }
 }
 
 fn options(allow_http: bool) -> ClientOptions {

@@ -140,6 +140,6 @@ fn copy_aside(bucket: &Bucket, place: &Place, target: &Object, request: &CommitR
     let prefix = place.replaced(run.generation, request.holder.attempt);
     let manifest = Manifest::new(place, &prefix, vec![listed], &Guards::default(), &owner);
     let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
-    bucket.put(&reference.key, text.into())?;
+    bucket.put(&reference.key, text)?;
     manifest.sealed(&place.slot(), &reference)
 }

@@ -46,14 +46,11 @@ pub(super) fn remote(
             continue;
         };
         let place = Place::new(kind, Address::parse(&manifest.location)?, area.clone())?;
-        let named = match records.get(&manifest.location) {
-            Some(named) => named,
-            None => {
-                let record = seen.read(bucket, &place)?;
-                records.entry(manifest.location.clone()).or_insert(named_by(record.as_ref(), &place))
-            }
-        };
-        if !named.contains(&key) {
+        if !records.contains_key(&manifest.location) {
+            let record = seen.read(bucket, &place)?;
+            records.insert(manifest.location.clone(), named_by(record.as_ref(), &place));
+        }
+        if !records.get(&manifest.location).is_some_and(|named| named.contains(&key)) {
             let owner = Some((place.slot(), manifest.owner));
             staged.push(Staged { place: bucket.address(&key).to_string(), owner });
         }

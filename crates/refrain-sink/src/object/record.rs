@@ -6,7 +6,7 @@ use refrain_core::{Error, ErrorKind, Generation, Head, Result, SealedData, SlotA
 use refrain_object::{Bucket, Content, Object, Swapped, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The format of records, which grows when older programs would misread a newer one.
 const FORMAT: u32 = 1;
@@ -58,12 +58,9 @@ pub(super) struct Intent {
     pub(super) kept: Vec<Kept>,
 }
 
-/// A record as it was read or written, with the version that the next write expects.
+/// A record as it was read or written, with the version that the next write expects; nothing where there was none.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
-    pub(super) record: Record,
-    version: Version,
-}
+struct Standing(Option<(Record, Version)>);
 
 /// What is to be done with a record.
 pub(super) enum Step<T> {
@@ -76,7 +73,13 @@ pub(super) enum Step<T> {
 /// The records that were seen last. A guess of what stands there, which a write puts to the test.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    records: Mutex<HashMap<SlotAddress, Option<Standing>>>,
+    records: Mutex<HashMap<SlotAddress, Standing>>,
+}
+
+/// What of a record can be read whatever its format.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
 }
 
 impl Record {
@@ -95,10 +98,6 @@ impl Record {
             Error::corrupt(format!("the record of {} ({}) cannot be read: {what}", place.target, place.head()))
                 .hint("put an earlier version of that object back, if the bucket keeps them")
         };
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
         let format: Format = serde_json::from_slice(&object.content).map_err(|error| corrupt(error.to_string()))?;
         if format.format > FORMAT {
             return Err(Error::new(
@@ -130,19 +129,29 @@ impl From<&Tag> for Version {
     }
 }
 
+impl Standing {
+    fn of(object: Option<&Object>, place: &Place) -> Result<Self> {
+        let read = |object: &Object| Ok((Record::read(object, place)?, object.version.clone()));
+        object.map(read).transpose().map(Self)
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.0.as_ref().map(|(record, _)| record)
+    }
+}
+
 impl Seen {
     /// Reads the record.
     pub(super) fn read(&self, bucket: &Bucket, place: &Place) -> Result<Option<Record>> {
-        let standing = bucket.get(&place.head())?.map(|object| standing(&object, place)).transpose()?;
+        let standing = Standing::of(bucket.get(&place.head())?.as_ref(), place)?;
         self.note(place, standing.clone());
-        Ok(standing.map(|standing| standing.record))
+        Ok(standing.0.map(|(record, _)| record))
     }
 
     /// The record as it was seen last; read, if it never was.
     pub(super) fn guess(&self, bucket: &Bucket, place: &Place) -> Result<Option<Record>> {
-        let seen = self.seen(place);
-        match seen {
-            Some(standing) => Ok(standing.map(|standing| standing.record)),
+        match self.seen(place) {
+            Some(standing) => Ok(standing.record().cloned()),
             None => self.read(bucket, place),
         }
     }
@@ -160,35 +169,30 @@ impl Seen {
         place: &Place,
         mut decide: impl FnMut(Option<&Record>) -> Result<Step<T>>,
     ) -> Result<T> {
-        // The first decision may rest on a guess; an answer must not.
+        // What is written may rest on a guess, which the write puts to the test; what is answered must not.
         let mut guessed = self.seen(place).is_some();
-        if !guessed {
-            self.read(bucket, place)?;
-        }
         loop {
-            let before = self.seen(place).flatten();
-            match decide(before.as_ref().map(|standing| &standing.record))? {
+            let before = match self.seen(place) {
+                Some(standing) => standing,
+                None => Standing::of(bucket.get(&place.head())?.as_ref(), place)?,
+            };
+            match decide(before.record())? {
                 Step::Answer(_) if guessed => {
                     guessed = false;
                     self.read(bucket, place)?;
                 }
                 Step::Answer(answer) => return Ok(answer),
                 Step::Write(record, answer) => {
-                    let writes = before.as_ref().map_or(0, |standing| standing.record.writes) + 1;
-                    let content = record.write(writes)?;
-                    let expected = before.as_ref().map(|standing| &standing.version);
-                    let swapped = bucket.swap(&place.head(), expected, &content).inspect_err(|_| self.forget(place))?;
+                    let writes = before.record().map_or(0, |record| record.writes) + 1;
+                    let expected = before.0.as_ref().map(|(_, version)| version);
+                    let swapped = bucket.swap(&place.head(), expected, &record.write(writes)?);
                     guessed = false;
-                    match swapped {
+                    match swapped.inspect_err(|_| self.forget(place))? {
                         Swapped::Done(version) => {
-                            let record = Record { writes, ..*record };
-                            self.note(place, Some(Standing { record, version }));
+                            self.note(place, Standing(Some((Record { writes, ..*record }, version))));
                             return Ok(answer);
                         }
-                        Swapped::Moved(object) => {
-                            let now = object.map(|object| standing(&object, place)).transpose()?;
-                            self.note(place, now);
-                        }
+                        Swapped::Moved(object) => self.note(place, Standing::of(object.as_ref(), place)?),
                     }
                 }
             }
@@ -196,19 +200,19 @@ impl Seen {
     }
 
     /// What was seen is not trusted any more.
-    pub(super) fn forget(&self, place: &Place) {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).remove(&place.slot());
+    fn forget(&self, place: &Place) {
+        self.records().remove(&place.slot());
     }
 
-    fn seen(&self, place: &Place) -> Option<Option<Standing>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).get(&place.slot()).cloned()
+    fn seen(&self, place: &Place) -> Option<Standing> {
+        self.records().get(&place.slot()).cloned()
     }
 
-    fn note(&self, place: &Place, standing: Option<Standing>) {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).insert(place.slot(), standing);
+    fn note(&self, place: &Place, standing: Standing) {
+        self.records().insert(place.slot(), standing);
     }
-}
 
-fn standing(object: &Object, place: &Place) -> Result<Standing> {
-    Ok(Standing { record: Record::read(object, place)?, version: object.version.clone() })
+    fn records(&self) -> MutexGuard<'_, HashMap<SlotAddress, Standing>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -42,7 +42,7 @@ pub(super) fn seal(bucket: &Bucket, place: &Place, staging: &Staging<Open>, guar
     let listed = if local.is_empty() { written } else { digest(&local)? };
     let (manifest, uploads) = begin(bucket, place, (&local, listed), (staging, guards))?;
     let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
-    bucket.put(&reference.key, text.into())?;
+    bucket.put(&reference.key, text)?;
     bucket.upload(uploads)?;
     manifest.sealed(&staging.slot, &reference)
 }
