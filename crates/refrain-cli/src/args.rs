@@ -660,6 +660,11 @@ pub(crate) enum StoreCommand {
         #[arg(value_name = "FROM TO", num_args = 0..=2)]
         places: Vec<String>,
     },
+    /// Say that this home is of the same project as the homes that work with the database already
+    ///
+    /// A home whose tasks are the same as theirs needs no word. One whose tasks are written differently, and publish at
+    /// other places, is refused until this is said
+    Join,
     /// Print the SQL that a database administrator runs so that a role may use a state store in a PostgreSQL database
     ///
     /// Tables that tasks publish need more in their database: `refrain sinks --sql ROLE`

@@ -143,6 +143,7 @@ pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
         }
         StoreCommand::Restored => store::restored(&home)?,
         StoreCommand::Show => store::identity(&home)?,
+        StoreCommand::Join => store::join(&home)?,
     };
     if matches!(command, StoreCommand::Init { .. } | StoreCommand::Restored) {
         relearn(context)?;

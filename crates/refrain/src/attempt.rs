@@ -7,7 +7,7 @@ use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
     Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Origin,
-    OutputSlot, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
+    OutputSlot, PinnedInput, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
@@ -31,6 +31,8 @@ pub(crate) struct Work<'b> {
     pub(crate) outputs: Vec<OpenOutput>,
     /// Names and places of the pinned inputs.
     pub(crate) inputs: Vec<(String, String)>,
+    /// The pinned paths among them, as they were read here.
+    read: Vec<PinnedInput>,
     /// The copies of publications among them, by name, as they were before the command started.
     held: Vec<(String, Held)>,
     /// What the output is made from: the code as it was before the command started.
@@ -132,6 +134,7 @@ impl<'b> Work<'b> {
             run,
             outputs: Vec::new(),
             inputs: Vec::new(),
+            read: Vec::new(),
             held: Vec::new(),
             staged: Vec::new(),
             written: false,
@@ -203,7 +206,11 @@ impl<'b> Work<'b> {
                     self.held.extend(held.map(|held| (pin.name.clone(), held)));
                     place
                 }
-                None => boundary.inputs.open(pin)?,
+                None => {
+                    let (place, read) = self.driver.open_path(pin)?;
+                    self.read.push(read);
+                    place
+                }
             };
             self.inputs.push((pin.name.clone(), place));
         }
@@ -318,7 +325,7 @@ impl<'b> Work<'b> {
     /// 5.8
     fn seal(&mut self) -> Result<Publication> {
         let watch = Stopwatch::start();
-        for pin in self.run.inputs.iter().filter(|pin| pin.lineage.is_none()) {
+        for pin in &self.read {
             self.driver.boundary.inputs.verify(pin)?;
         }
         for (name, held) in &self.held {

@@ -15,6 +15,7 @@ use expand::expand;
 pub use objects::Objects;
 use refrain_core::{Error, Result, TaskName, nearest};
 use section::{Section, describe};
+use std::collections::BTreeMap;
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 pub use table::table_from_url;
@@ -37,6 +38,8 @@ pub struct Config {
     pub objects: Objects,
     /// The tasks, in the file's order.
     pub tasks: Vec<Task>,
+    /// Digests of the tasks as they are written, before anything is filled in.
+    pub(crate) written: BTreeMap<TaskName, String>,
 }
 
 impl Config {
@@ -72,18 +75,22 @@ impl Config {
             .collect::<Result<Vec<_>>>()?;
         let objects = Objects::read(root.section("objects")?, lookup)?;
         let mut tasks = Vec::new();
+        let mut written = BTreeMap::new();
         if let Some(section) = root.section("task")? {
             for (name, value) in section.entries() {
                 let toml::Value::Table(table) = value else {
                     return Err(Error::invalid(format!("`task.{name}` must be a table, not {}", describe(&value)))
                         .hint(format!("begin a task with a line [task.{name}]")));
                 };
-                tasks.push(task::read(&name, Section::new(format!("task.{name}"), table), home, lookup)?);
+                let digest = blake3::hash(table.to_string().as_bytes()).to_hex().to_string();
+                let task = task::read(&name, Section::new(format!("task.{name}"), table), home, lookup)?;
+                written.insert(task.name.clone(), digest);
+                tasks.push(task);
             }
         }
         root.done()?;
         crate::lineage::check(&tasks)?;
-        Ok(Self { store, staging, objects, tasks })
+        Ok(Self { store, staging, objects, tasks, written })
     }
 
     /// The declared task of this name, if there is one.

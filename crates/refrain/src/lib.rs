@@ -43,6 +43,7 @@ pub mod compact;
 mod conclude;
 pub mod config;
 mod driver;
+mod elsewhere;
 mod environment;
 pub mod gc;
 mod heartbeat;

@@ -1,16 +1,18 @@
 //! Opens, makes, copies and announces the state store that a home's configuration names.
 
+mod belonging;
+
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::holder::life_of;
 use crate::home::Home;
 use crate::process::Liveness;
+use belonging::Shared;
 use refrain_core::{Clock, Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity};
 use refrain_object::{Address, Settings};
 use refrain_store::postgres::Link;
 use refrain_store::{BucketOptions, BucketStore, Copied, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,7 +76,7 @@ fn open_embedded(home: &Home, database: &Path, clock: &Arc<dyn Clock>) -> Result
         }
         make_state(home)?;
     }
-    forget_belonging(home)?;
+    belonging::forget(home)?;
     let open = || SqliteStore::open(database, options(clock)?);
     match open() {
         // Another first run of this home is making it at this moment, or died while it did: whoever is first completes
@@ -91,26 +93,26 @@ fn open_embedded(home: &Home, database: &Path, clock: &Arc<dyn Clock>) -> Result
 }
 
 /// Opens a store that other hosts may share, and makes it if there is none.
-fn open_shared<T: StateStore>(
+fn open_shared<T: Shared>(
     home: &Home,
     place: &Place,
     find: impl Fn() -> Result<Option<T>>,
     create: impl Fn() -> Result<T>,
 ) -> Result<T> {
     if let Some(store) = find()? {
-        belong(home, place, &store.identity()?)?;
+        belonging::belong(home, place, &store)?;
         return Ok(store);
     }
     let lost = lost_stores(home)?;
     if !lost.is_empty() {
-        return Err(moved(home, place, &lost));
+        return Err(belonging::moved(home, place, &lost));
     }
     // Another first run, perhaps of another host, may be making it at this moment.
     let store = match create() {
         Err(error) => find()?.ok_or(error)?,
         Ok(store) => store,
     };
-    belong(home, place, &store.identity()?)?;
+    belonging::belong(home, place, &store)?;
     Ok(store)
 }
 
@@ -128,11 +130,9 @@ pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
         }
         let at = place.shown();
         let otherwise = match &place {
-            Place::Embedded(_) => "move it away first",
-            Place::Database(_) => {
-                "have it dropped first: DROP TABLE refrain.store, refrain.key, refrain.attempt, refrain.watermark"
-            }
-            Place::Bucket(..) => "name another prefix: its objects may be read by other hosts",
+            Place::Embedded(_) => "move it away first".to_owned(),
+            Place::Database(_) => format!("have it dropped first: DROP TABLE {}", PostgresStore::TABLES),
+            Place::Bucket(..) => "name another prefix: its objects may be read by other hosts".to_owned(),
         };
         return Err(Error::invalid(format!("there is a state at {at} already, and it can be read")).hint(format!(
             "go on with it; if it is an older copy, say `refrain store restored`; to give it up, {otherwise}"
@@ -170,6 +170,26 @@ pub fn identity(home: &Home) -> Result<StoreIdentity> {
         Place::Embedded(database) => SqliteStore::identity_of(&database, options(&clock())?),
         Place::Database(link) => found(&link)?.identity(),
         Place::Bucket(address, settings) => found_in(&address, &settings)?.identity(),
+    }
+}
+
+/// Lets this home work with the store that refrain.toml names, whatever it declares: it is of the same project as the homes
+/// that do already.
+///
+/// # Errors
+/// `invalid` when refrain.toml names no store that homes share, or there is none in that place.
+///
+/// # Crash safety
+/// One transaction, then a note of the home. Repeating it changes nothing.
+pub fn join(home: &Home) -> Result<StoreIdentity> {
+    let place = place(home)?;
+    match &place {
+        Place::Embedded(_) => {
+            Err(Error::invalid("a home joins a store that other homes work with, and refrain.toml names none")
+                .hint("store = \"postgresql://USER@HOST/DATABASE\" in refrain.toml, then: refrain store join"))
+        }
+        Place::Database(link) => belonging::join(home, &place, &found(link)?),
+        Place::Bucket(address, settings) => belonging::join(home, &place, &found_in(address, settings)?),
     }
 }
 
@@ -213,6 +233,10 @@ pub fn copy(home: &Home, from: Option<&str>, to: Option<&str>) -> Result<Moved> 
         Place::Database(link) => PostgresStore::take_over(link, &source, &is_dead, session_options(&clock()))?,
         Place::Embedded(_) => return Err(unsupported(to)),
     };
+    match &place {
+        Place::Database(link) => belonging::introduce(home, &found(link)?)?,
+        Place::Bucket(..) | Place::Embedded(_) => {}
+    }
     let setting = (configured != Some(to)).then(|| format!("store = \"{}\"", place.shown()));
     Ok(Moved { copied, setting })
 }
@@ -290,58 +314,6 @@ fn found(link: &Link) -> Result<PostgresStore> {
 fn found_in(address: &Address, settings: &Settings) -> Result<BucketStore> {
     BucketStore::find(address, settings, bucket_options(&clock()))?
         .ok_or_else(|| Error::invalid(format!("there is no state store at {address}")).hint("make one: refrain init"))
-}
-
-/// Sees to it that the outputs of this home were published through this store, or through one that it replaces. Seen once,
-/// it is noted in the state directory, so that the next run need not read every head.
-fn belong(home: &Home, place: &Place, identity: &StoreIdentity) -> Result<()> {
-    let note = belonging(home);
-    let id = identity.store_id.to_string();
-    // A note that cannot be read is made anew.
-    if fs::read_to_string(&note).is_ok_and(|noted| noted.trim_end() == id) {
-        return Ok(());
-    }
-    let mut foreign = lost_stores(home)?;
-    foreign.retain(|store| *store != identity.store_id && !identity.ancestors.contains(store));
-    if !foreign.is_empty() {
-        return Err(moved(home, place, &foreign));
-    }
-    make_state(home)?;
-    fs::write(&note, id + "\n").map_err(|error| Error::io(format!("cannot write `{}`", note.display()), error))
-}
-
-/// The note is not true any more once another store goes on.
-fn forget_belonging(home: &Home) -> Result<()> {
-    let note = belonging(home);
-    match fs::remove_file(&note) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io(format!("cannot remove `{}`", note.display()), error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn belonging(home: &Home) -> PathBuf {
-    home.state().join("store")
-}
-
-/// The home went over to a store that knows nothing of its outputs.
-fn moved(home: &Home, place: &Place, stores: &BTreeSet<StoreId>) -> Error {
-    let named: Vec<_> = stores.iter().map(StoreId::to_string).collect();
-    let error = Error::refused(format!(
-        "outputs of this home were published through the state store {}, which the one in {} does not replace",
-        named.join(" and "),
-        place.shown()
-    ));
-    let database = home.database();
-    if database.exists() {
-        error.hint("take its history along: refrain store copy; or go on with it: `store = \"sqlite\"` in refrain.toml")
-    } else {
-        error.hint(format!(
-            "name the store they were published through in refrain.toml; or give it up: {}",
-            give_up(stores)
-        ))
-    }
 }
 
 /// The state directory with its volume, so that a run need not make and sync them.

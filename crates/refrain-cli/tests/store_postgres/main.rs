@@ -8,6 +8,7 @@ mod call;
 mod hosts;
 mod moving;
 mod outages;
+mod projects;
 mod rights;
 mod scene;
 mod sharing;

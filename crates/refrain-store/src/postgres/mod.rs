@@ -20,6 +20,7 @@
 mod attempts;
 mod copy;
 mod fault;
+mod homes;
 mod identity;
 mod keys;
 mod schema;
@@ -28,6 +29,7 @@ mod watermarks;
 mod work;
 
 use fault::Fault;
+pub use homes::{Entry, HomeRecord, Stranger, TaskRecord};
 use refrain_core::{
     Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Granted, Holder, Key, KeyState,
     KeySummary, LeaseRequest, OpenRun, Result, RunProposal, RunRecord, Shown, StateStore, StoreIdentity, StoreTime,
@@ -64,6 +66,9 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
+    /// Its tables, as SQL names them.
+    pub const TABLES: &str = schema::TABLES;
+
     /// Whether the text of a configuration names such a store.
     pub fn is_one(text: &str) -> bool {
         Link::is_one(text)

@@ -6,14 +6,15 @@ use refrain_core::{Error, ErrorKind};
 use refrain_postgres::quote_identifier;
 
 /// The stored format that this program reads and writes.
-pub(super) const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 2;
 
 /// What brings a database from one format to the next; the first makes the tables.
 ///
 /// `seq` counts leases, so that "newest" does not depend on the wall clock. The columns beside `record` repeat what
 /// listings need of it. Rows of `key` are rewritten with every lease and renewal: room in their pages keeps that from
 /// touching the index. `task` and `partition` are ordered by their bytes, as everywhere in Refrain.
-const STEPS: [&str; 1] = [r#"
+const STEPS: [&str; 2] = [
+    r#"
 CREATE TABLE refrain.store (
     id smallint PRIMARY KEY CHECK (id = 1),
     format integer NOT NULL,
@@ -53,7 +54,19 @@ CREATE TABLE refrain.watermark (
     folded bigint NOT NULL
 );
 INSERT INTO refrain.store (id, format) VALUES (1, 1);
-"#];
+"#,
+    r#"
+CREATE TABLE refrain.home (
+    digest text COLLATE "C" PRIMARY KEY,
+    tasks text NOT NULL,
+    place text NOT NULL,
+    joined_at text NOT NULL
+);
+"#,
+];
+
+/// All tables.
+pub(super) const TABLES: &str = "refrain.store, refrain.key, refrain.attempt, refrain.watermark, refrain.home";
 
 /// The advisory lock under which tables are made and changed: `refrain` in ASCII.
 const TURN: i64 = 0x0072_6566_7261_696e;
@@ -67,8 +80,9 @@ pub(super) fn sql_for(role: &str) -> String {
         .replace("CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ")
         .replace("VALUES (1, 1);", "VALUES (1, 1) ON CONFLICT DO NOTHING;");
     format!(
-        "BEGIN;\nCREATE SCHEMA IF NOT EXISTS refrain;{tables}GRANT USAGE ON SCHEMA refrain TO {role};\nGRANT SELECT, \
-         INSERT, UPDATE, DELETE ON refrain.store, refrain.key, refrain.attempt, refrain.watermark TO {role};\nCOMMIT;"
+        "BEGIN;\nCREATE SCHEMA IF NOT EXISTS refrain;{tables}UPDATE refrain.store SET format = {FORMAT} WHERE format < \
+         {FORMAT};\nGRANT USAGE ON SCHEMA refrain TO {role};\nGRANT SELECT, INSERT, UPDATE, DELETE ON {TABLES} TO \
+         {role};\nCOMMIT;"
     )
 }
 

@@ -1,0 +1,190 @@
+//! Whether a home belongs to the store in the database that it names.
+
+use super::{Place, give_up, lost_stores, make_state};
+use crate::config::Config;
+use crate::home::Home;
+use crate::task::{InputSource, Task};
+use refrain_core::{Error, Result, StateStore, StoreId, StoreIdentity};
+use refrain_store::postgres::{Entry, HomeRecord, Stranger, TaskRecord};
+use refrain_store::{BucketStore, PostgresStore};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+/// A store that several homes may work with.
+pub(super) trait Shared: StateStore {
+    /// Who it was when it was opened.
+    fn opened(&self) -> Result<StoreIdentity> {
+        self.identity()
+    }
+
+    /// Lets a home work with it, or tells whose it is.
+    fn admit(&self, home: &HomeRecord, entry: Entry) -> Result<Option<Stranger>>;
+}
+
+impl Shared for PostgresStore {
+    fn admit(&self, home: &HomeRecord, entry: Entry) -> Result<Option<Stranger>> {
+        PostgresStore::admit(self, home, entry)
+    }
+}
+
+/// A prefix of a bucket is chosen for one project.
+impl Shared for BucketStore {
+    fn admit(&self, _: &HomeRecord, _: Entry) -> Result<Option<Stranger>> {
+        Ok(None)
+    }
+}
+
+/// What was found the last time, in the state directory: the store, and what this home declared.
+struct Note {
+    store: String,
+    /// Digest of the declaration; notes of earlier programs have none.
+    declared: Option<String>,
+}
+
+/// Sees to it that the outputs of this home were published through this store, or through one that it replaces, and that
+/// the store is of this home's project. Seen once, it is noted, so that the next run need not read every head.
+///
+/// # Errors
+/// `refused` with the next command.
+pub(super) fn belong<T: Shared>(home: &Home, place: &Place, store: &T) -> Result<()> {
+    let identity = &store.opened()?;
+    let record = record_of(home);
+    let id = identity.store_id.to_string();
+    let note = read_note(home).filter(|note| note.store == id);
+    if note.as_ref().is_some_and(|note| note.declared.as_deref() == Some(&record.digest)) {
+        return Ok(());
+    }
+    if note.is_none() {
+        refuse_foreign(home, place, identity)?;
+    }
+    // A home that had no tasks when it was looked at was not compared with anybody.
+    let empty = digest_of(&BTreeMap::new());
+    let is_member = note.is_some_and(|note| note.declared.is_none_or(|declared| declared != empty));
+    let entry = if is_member { Entry::Member } else { Entry::Newcomer };
+    if let Some(stranger) = store.admit(&record, entry)? {
+        return Err(of_another(place, &stranger));
+    }
+    write_note(home, &id, &record.digest)
+}
+
+/// Lets the home work with the store because its user says that it is of the same project.
+///
+/// # Errors
+/// As [`belong`], for outputs that were published through another store.
+pub(super) fn join<T: Shared>(home: &Home, place: &Place, store: &T) -> Result<StoreIdentity> {
+    let identity = store.opened()?;
+    refuse_foreign(home, place, &identity)?;
+    introduce(home, store)?;
+    write_note(home, &identity.store_id.to_string(), &record_of(home).digest)?;
+    Ok(identity)
+}
+
+/// Makes the home known to a store that is its own.
+pub(super) fn introduce<T: Shared>(home: &Home, store: &T) -> Result<()> {
+    store.admit(&record_of(home), Entry::Member).map(drop)
+}
+
+fn refuse_foreign(home: &Home, place: &Place, identity: &StoreIdentity) -> Result<()> {
+    let mut foreign = lost_stores(home)?;
+    foreign.retain(|store| *store != identity.store_id && !identity.ancestors.contains(store));
+    if foreign.is_empty() { Ok(()) } else { Err(moved(home, place, &foreign)) }
+}
+
+/// The note is not true any more once another store goes on.
+pub(super) fn forget(home: &Home) -> Result<()> {
+    let note = place_of(home);
+    match fs::remove_file(&note) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format!("cannot remove `{}`", note.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The home went over to a store that knows nothing of its outputs.
+pub(super) fn moved(home: &Home, place: &Place, stores: &BTreeSet<StoreId>) -> Error {
+    let named: Vec<_> = stores.iter().map(StoreId::to_string).collect();
+    let error = Error::refused(format!(
+        "outputs of this home were published through the state store {}, which the one in {} does not replace",
+        named.join(" and "),
+        place.shown()
+    ));
+    let database = home.database();
+    if database.exists() {
+        error.hint("take its history along: refrain store copy; or go on with it: `store = \"sqlite\"` in refrain.toml")
+    } else {
+        error.hint(format!(
+            "name the store they were published through in refrain.toml; or give it up: {}",
+            give_up(stores)
+        ))
+    }
+}
+
+fn of_another(place: &Place, stranger: &Stranger) -> Error {
+    let (store, place) = (place.shown(), &stranger.place);
+    let message = match &stranger.task {
+        Some(task) => format!(
+            "the state store in {store} is that of the home {place}, whose [task.{task}] is another one: it reads and \
+             publishes elsewhere"
+        ),
+        None => format!("the state store in {store} is that of the home {place}, and this home has none of its tasks"),
+    };
+    Error::refused(message).hint(
+        "a project of its own takes a database of its own (CREATE DATABASE …, then `store` in refrain.toml); if this is \
+         the same project on another host, say so: refrain store join",
+    )
+}
+
+fn record_of(home: &Home) -> HomeRecord {
+    let tasks = home.config.tasks.iter().map(|task| (task.name.to_string(), record_of_task(task, &home.config)));
+    let tasks = tasks.collect();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    HomeRecord { digest: digest_of(&tasks), place: format!("{} on {host}", home.directory.display()), tasks }
+}
+
+/// Where it publishes is told apart by the whole path, what it reads by its name: hosts keep their inputs where they like.
+fn record_of_task(task: &Task, config: &Config) -> TaskRecord {
+    let written = config.written.get(&task.name).cloned().unwrap_or_default();
+    let mut places = Vec::new();
+    for input in &task.inputs {
+        let source = match &input.source {
+            InputSource::Path { location, .. } => location.as_str().to_owned(),
+            InputSource::Publication(publication) => publication.to_string(),
+        };
+        places.push(("in", input.name.as_str(), source));
+    }
+    for output in &task.outputs {
+        let location = output.location.as_str();
+        let place =
+            if output.table.is_some() { location.to_owned() } else { task.base.join(location).display().to_string() };
+        places.push(("out", output.name.as_str(), place));
+    }
+    TaskRecord { written, places: digest(&format!("{places:?}")) }
+}
+
+fn digest_of(tasks: &BTreeMap<String, TaskRecord>) -> String {
+    digest(&format!("{tasks:?}"))
+}
+
+fn digest(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+fn read_note(home: &Home) -> Option<Note> {
+    // A note that cannot be read is made anew.
+    let text = fs::read_to_string(place_of(home)).ok()?;
+    let mut lines = text.lines();
+    Some(Note { store: lines.next()?.to_owned(), declared: lines.next().map(str::to_owned) })
+}
+
+fn write_note(home: &Home, store: &str, declared: &str) -> Result<()> {
+    make_state(home)?;
+    let note = place_of(home);
+    fs::write(&note, format!("{store}\n{declared}\n"))
+        .map_err(|error| Error::io(format!("cannot write `{}`", note.display()), error))
+}
+
+fn place_of(home: &Home) -> PathBuf {
+    home.state().join("store")
+}
