@@ -4,7 +4,7 @@ use crate::args::{GrainArg, RepeatArgs, RunArgs};
 use crate::context::Context;
 use crate::output::{self, Loudness};
 use crate::signals;
-use refrain::core::{Calendar, Grain, PartitionScheme, parse_duration};
+use refrain::core::{Calendar, Grain, PartitionScheme, parse_duration, without_password};
 use refrain::task::{CommandLine, InputSpec, OutputSpec};
 use refrain::{Conclusion, Error, NextTry, Options, Repeat, Report, Result, Stdout, Task};
 use std::time::Duration;
@@ -68,6 +68,7 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
     };
     for spec in &args.inputs {
         let (name, location) = named(spec).ok_or_else(|| {
+            let spec = without_password(spec);
             Error::invalid(format!("`--in {spec}` has no name")).hint(format!("write --in NAME={spec}"))
         })?;
         task.inputs.retain(|input| input.name != name);
@@ -80,6 +81,7 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
         let name = named(spec).map_or("stdout", |(name, _)| name);
         let same = |(index, output): &(usize, &String)| output_name(output, *index) == name;
         if let Some((_, output)) = args.outputs.iter().enumerate().find(same) {
+            let (output, spec) = (without_password(output), without_password(spec));
             return Err(Error::invalid(format!(
                 "`--out {output}` and `--stdout {spec}` both name the output `{name}`"
             ))
@@ -170,7 +172,7 @@ fn once_each(flag: &str, specs: &[String], name_of: impl Fn(&str, usize) -> Stri
     let names: Vec<String> = specs.iter().enumerate().map(|(index, spec)| name_of(spec, index)).collect();
     for (index, name) in names.iter().enumerate() {
         if let Some(before) = names[..index].iter().position(|earlier| earlier == name) {
-            let (one, other) = (&specs[before], &specs[index]);
+            let [one, other] = [before, index].map(|at| without_password(&specs[at]));
             return Err(Error::invalid(format!("`{flag} {one}` and `{flag} {other}` both name `{name}`"))
                 .hint("leave one of them away, or give it another name"));
         }
@@ -189,7 +191,7 @@ fn output_name(spec: &str, index: usize) -> String {
 
 fn add_output(task: &mut Task, spec: &str, name: &str, stdout: bool) -> Result<()> {
     let location = named(spec).map_or(spec, |(_, location)| location);
-    let mut output = if location.starts_with("postgresql://") || location.starts_with("postgres://") {
+    let mut output = if refrain::config::is_database_url(location) {
         let table =
             refrain::config::table_from_url(location).map_err(|error| error.within(format!("output `{name}`")))?;
         OutputSpec::table(name, table, &task.partitions)?

@@ -157,7 +157,8 @@ pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
 
 /// `refrain store copy`
 fn copy(context: &Context, home: &Home, places: &[String]) -> Result<()> {
-    let (to, from): (Vec<_>, Vec<_>) = places.iter().map(String::as_str).partition(|place| place.contains("://"));
+    let (to, from): (Vec<_>, Vec<_>) =
+        places.iter().map(String::as_str).partition(|place| place.contains("://") || store::is_database(place));
     if to.len() > 1 || from.len() > 1 {
         return Err(Error::invalid("a history is copied from one embedded store to one that many hosts share")
             .hint("refrain store copy sqlite postgresql://USER@HOST/DATABASE, or sqlite s3://BUCKET/_refrain/"));

@@ -51,7 +51,7 @@ pub use run::{
     Holder, Lineage, OutputSlot, PinnedInput, PinnedPublication, Publication, Rollback, RunRecord, SealedData,
     SlotAddress, StagingId, StoreIdentity,
 };
-pub use secret::without_password;
+pub use secret::{names_password, without_password};
 pub use sink::{
     Adopt, Capabilities, ClaimAnswer, CommitAnswer, CommitOptions, Condition, Guards, Keep, Open, Origin, Sealed, Sink,
     Staged, Staging, SwapCost, Version,

@@ -5,14 +5,24 @@ pub fn without_password(text: &str) -> String {
     without_parameter(&without_authority(text))
 }
 
-/// Hides the values of `password=` and of names that end so, as in the query of a URL or in `name=value` texts.
+/// Whether a text that is no URL names a password, as a connection string of names and values does.
+pub fn names_password(text: &str) -> bool {
+    !text.contains("://") && without_parameter(text) != text
+}
+
+/// Hides the values of `password=` and of names that end so, as in the query of a URL or in `name=value` texts, which may
+/// have blanks around the `=`.
 fn without_parameter(text: &str) -> String {
-    const NAME: &str = "password=";
+    const NAME: &str = "password";
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(NAME) {
-        let (before, value) = rest.split_at(at + NAME.len());
+    while let Some(at) = rest.to_ascii_lowercase().find(NAME) {
+        let (before, after) = rest.split_at(at + NAME.len());
         shown.push_str(before);
+        rest = after;
+        let Some(value) = after.trim_start().strip_prefix('=') else { continue };
+        let value = value.trim_start();
+        shown.push_str(&after[..after.len() - value.len()]);
         let end = match value.strip_prefix('\'') {
             // A quote that is escaped, or missing, may not end it.
             Some(_) => value.len(),
@@ -68,7 +78,7 @@ fn has_no_port(authority: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::without_password;
+    use super::{names_password, without_password};
 
     #[test]
     fn a_password_is_hidden_and_everything_else_is_kept() {
@@ -84,8 +94,18 @@ mod tests {
             ("postgres:///d?password=secret&sslmode=require", "postgres:///d?password=…&sslmode=require"),
             ("host=h password=secret user=u", "host=h password=… user=u"),
             ("password='my secret' user=u", "password=…"),
+            ("host = h PASSWORD = secret user = u", "host = h PASSWORD = … user = u"),
+            ("passwords/{date}.csv", "passwords/{date}.csv"),
         ] {
             assert_eq!(without_password(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_text_of_names_and_values_is_told_from_a_path() {
+        assert!(names_password("dbname=d password=secret") && names_password("Password = 'x y'"));
+        for path in ["reports/{date}.csv", "passwords/day=1/", "user=5/a.csv", "postgresql://h/d?password=secret"] {
+            assert!(!names_password(path), "{path}");
         }
     }
 }

@@ -120,6 +120,11 @@ impl Config {
     }
 }
 
+/// Whether a location of the command line is the URL of a database, in which a table is published.
+pub fn is_database_url(location: &str) -> bool {
+    refrain_postgres::Link::is_one(location)
+}
+
 /// Where the file is not UTF-8.
 fn not_text(bytes: &[u8], error: &std::str::Utf8Error) -> Error {
     let before = bytes.get(..error.valid_up_to()).unwrap_or_default();

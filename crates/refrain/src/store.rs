@@ -19,6 +19,10 @@ use std::sync::Arc;
 /// The embedded store, as configurations and arguments name it.
 const EMBEDDED: &str = "sqlite";
 
+/// How a history is copied.
+const COPY: &str = "refrain store copy sqlite postgresql://USER@HOST/DATABASE, or refrain store copy sqlite s3://BUCKET/_refrain/; \
+                    a state of another home is sqlite:FILE";
+
 /// Where a home's store is.
 enum Place {
     /// A file of the home, for this host.
@@ -212,17 +216,18 @@ pub struct Moved {
 /// One transaction of the database, or one last write to the bucket, before which nobody can use the store; the embedded
 /// store is left as it is.
 pub fn copy(home: &Home, from: Option<&str>, to: Option<&str>) -> Result<Moved> {
-    let from = match from.map(|from| from.strip_prefix(EMBEDDED).unwrap_or(from)) {
-        None | Some("") => home.database(),
-        Some(path) => PathBuf::from(path.strip_prefix(':').unwrap_or(path)),
+    let from = match from {
+        None | Some(EMBEDDED) => home.database(),
+        Some(from) => match from.strip_prefix("sqlite:") {
+            Some(path) => PathBuf::from(path),
+            None => return Err(Error::invalid("what a history is copied from is not understood").hint(COPY)),
+        },
     };
     let configured = home.config.store.as_deref();
-    let is_shared = |store: &&str| PostgresStore::is_one(store) || BucketStore::is_one(store);
-    let to = to.or(configured.filter(is_shared)).ok_or_else(|| {
-        Error::invalid("a history is copied to a database or a bucket, and none is named").hint(
-            "refrain store copy sqlite postgresql://USER@HOST/DATABASE, or refrain store copy sqlite s3://BUCKET/_refrain/",
-        )
-    })?;
+    let is_shared = |store: &&str| is_database(store) || BucketStore::is_one(store);
+    let to = to
+        .or(configured.filter(is_shared))
+        .ok_or_else(|| Error::invalid("a history is copied to a database or a bucket, and none is named").hint(COPY))?;
     let place = shared(home, to)?;
     let source = SqliteStore::open(&from, options(&clock())?)?;
     let is_dead = |lease: &refrain_core::Lease| life_of(lease) == Liveness::Dead;
@@ -241,11 +246,11 @@ pub fn copy(home: &Home, from: Option<&str>, to: Option<&str>) -> Result<Moved> 
     Ok(Moved { copied, setting })
 }
 
-/// The configured store for people: without user or password.
+/// The configured store for people: without user or password, and without a word of what is not understood.
 pub fn shown(config: &Config) -> String {
     match config.store.as_deref() {
-        None => EMBEDDED.to_owned(),
-        Some(store) if PostgresStore::is_one(store) => match Link::parse(store) {
+        None | Some(EMBEDDED) => EMBEDDED.to_owned(),
+        Some(store) if is_database(store) => match Link::parse(store) {
             Ok(link) => link.to_string(),
             Err(_) => scheme(store).to_owned(),
         },
@@ -270,7 +275,7 @@ fn place(home: &Home) -> Result<Place> {
 
 /// A store that is no file of the home.
 fn shared(home: &Home, store: &str) -> Result<Place> {
-    if PostgresStore::is_one(store) {
+    if is_database(store) {
         return Link::parse(store).map(Place::Database);
     }
     if BucketStore::is_one(store) {
@@ -282,12 +287,24 @@ fn shared(home: &Home, store: &str) -> Result<Place> {
 }
 
 fn unsupported(store: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{}:`", scheme(store)))
-        .hint("set `store = \"sqlite\"` in refrain.toml; `refrain stores` lists the stores of this build")
+    Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{}`", scheme(store))).hint(
+        "store = \"sqlite\", or store = \"postgresql://USER@HOST/DATABASE\" in refrain.toml; `refrain stores` lists the \
+         stores of this build",
+    )
 }
 
+/// Whether a text names a database as libpq's users write it: a URL, or names and values.
+pub fn is_database(text: &str) -> bool {
+    PostgresStore::is_one(text) || text.contains('=') && !text.contains("://")
+}
+
+/// What may be shown of a text that is not understood, in which anything may be a password.
 fn scheme(store: &str) -> &str {
-    store.split(':').next().unwrap_or_default()
+    let known = |scheme: &str| scheme.len() <= 16 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match store.split_once("://") {
+        Some((scheme, _)) if known(scheme) => scheme,
+        _ => "…",
+    }
 }
 
 /// The store that stands at this place, if there is one that can be read.

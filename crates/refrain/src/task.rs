@@ -1,7 +1,7 @@
 //! What a task is: declared inputs and outputs, and how it is run.
 
 use crate::table::{SourceSpec, TableSpec};
-use refrain_core::{Keep, PartitionScheme, PinMode, Result, RetryPolicy, TaskName, Template};
+use refrain_core::{Error, Keep, PartitionScheme, PinMode, Result, RetryPolicy, TaskName, Template, names_password};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -130,10 +130,32 @@ impl fmt::Display for PublicationRef {
 
 impl InputSpec {
     /// A file or directory that each run keeps a copy of.
+    ///
+    /// # Errors
+    /// `invalid`, without showing the text, when it names a password and is no URL.
     pub fn path(name: &str, location: &str) -> Result<Self> {
-        let source = InputSource::Path { location: location.parse()?, mode: PinMode::default() };
-        Ok(Self { name: name.to_owned(), source })
+        Self::pinned(name, location, PinMode::default())
     }
+
+    /// A file or directory, held still in this way.
+    ///
+    /// # Errors
+    /// As [`path`](Self::path).
+    pub fn pinned(name: &str, location: &str, mode: PinMode) -> Result<Self> {
+        refuse_password("input", name, location)?;
+        Ok(Self { name: name.to_owned(), source: InputSource::Path { location: location.parse()?, mode } })
+    }
+}
+
+/// A path is shown everywhere, and one that is a connection string would show its password.
+fn refuse_password(what: &str, name: &str, location: &str) -> Result<()> {
+    if !names_password(location) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the {what} `{name}` is no path: it is a connection string of names and values")).hint(
+        "a table is an output with `to`: out.NAME = { to = \"postgresql://…\", table = \"…\" } in refrain.toml, or --out \
+         'postgresql://…?table=…'",
+    ))
 }
 
 /// A declared output.
@@ -161,7 +183,11 @@ pub struct OutputSpec {
 
 impl OutputSpec {
     /// An output without guards.
+    ///
+    /// # Errors
+    /// `invalid`, without showing the text, when it names a password and is no URL.
     pub fn new(name: &str, location: &str) -> Result<Self> {
+        refuse_password("output", name, location)?;
         Ok(Self {
             name: name.to_owned(),
             location: location.parse()?,

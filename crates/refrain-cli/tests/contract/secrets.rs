@@ -46,6 +46,69 @@ fn the_stores_location_is_never_echoed() {
 }
 
 #[test]
+fn whatever_the_store_is_called_its_text_is_never_echoed() {
+    for store in [
+        "host=localhost user=u password=hush-hush sslmode=no",
+        "host = localhost password = 'hush-hush' port=no",
+        "password=my hush-hush=1",
+        "PostgreSQL://u:hush-hush@localhost/db?sslmode=no",
+        "postgresql:/u:hush-hush@h/db",
+        "mysql:u:hush-hush@h",
+        "u:hush-hush@h/db",
+        "hush-hush",
+        "jdbc:postgresql://h/db?password=hush-hush",
+    ] {
+        let home = home();
+        home.config(&format!("store = \"{store}\"\n[task.job]\ncommand = \"true\"\nout.a = \"out.csv\"\n"));
+        assert_never_told(&home, &ALL);
+        assert_never_told(
+            &home,
+            &[
+                &["store", "show"],
+                &["store", "join"],
+                &["store", "restored"],
+                &["store", "init"],
+                &["store", "copy"],
+                &["store", "copy", "sqlite", store],
+                &["store", "copy", store],
+                &["store", "copy", store, "sqlite"],
+                &["init", "--sink", store],
+                &["init"],
+            ],
+        );
+        let told = home.run(["status"]).expect_code(125);
+        assert!(told.stderr.contains("hint: "), "{told}");
+    }
+}
+
+#[test]
+fn a_connection_string_that_is_taken_for_a_path_is_never_echoed() {
+    let home = home();
+    let text = "host=h user=u password=hush-hush";
+    for line in [
+        format!("out.a = \"{text}\""),
+        format!("out.a = {{ to = \"{text}\", table = \"t\" }}"),
+        format!("out.a = {{ to = \"hush-hush {text}\", table = \"t\" }}"),
+        format!("out.a = \"out.csv\"\nin.b = \"{text}\""),
+    ] {
+        home.config(&format!("[task.job]\ncommand = \"true\"\n{line}\n"));
+        assert_never_told(&home, &ALL);
+        assert_eq!(home.run(["run", "job"]).code, Some(125));
+    }
+    home.config("[task.job]\ncommand = \"true\"\nout.a = \"out.csv\"\n");
+    let upper = "PostgreSQL://u:hush-hush@localhost/db?table=t&sslmode=no";
+    for flag in [["--out", text], ["--out", upper], ["--in", text], ["--stdout", text]] {
+        let (again, named) = (format!("a={text}"), format!("a={upper}"));
+        let (call, command): (&[&str], &[&str]) = (&["run", "ad-hoc", "--report", "report.json"], &["--", "true"]);
+        let flags: [&[&str]; 3] = [&flag, &[flag[0], &again], &[flag[0], &again, flag[0], &named]];
+        for flags in flags {
+            assert_never_told(&home, &[&[call, flags, command].concat()]);
+        }
+    }
+    assert!(!home.exists("host=h user=u password=hush-hush") && !home.exists("h user=u password=hush-hush"));
+}
+
+#[test]
 fn a_location_from_the_environment_is_never_echoed() {
     let home = home();
     home.config("store = \"${STORE}\"\n[task.job]\ncommand = \"true\"\nout.a = \"out.csv\"\n");

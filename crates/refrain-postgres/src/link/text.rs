@@ -14,9 +14,10 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// What a text sets, in its order; a later value replaces an earlier one.
 pub(super) type Given = Vec<(&'static str, String)>;
 
-/// What follows the scheme of a URL of a database.
+/// What follows the scheme of a URL of a database. Schemes are read whatever their case is, as everywhere in URLs.
 pub(super) fn after_scheme(text: &str) -> Option<&str> {
-    text.strip_prefix("postgresql://").or_else(|| text.strip_prefix("postgres://"))
+    let (scheme, rest) = text.split_once("://")?;
+    ["postgresql", "postgres"].iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(rest)
 }
 
 /// Reads a connection string.
@@ -130,7 +131,16 @@ fn pairs(text: &str) -> Result<Given> {
                 || malformed(format!("what begins at character {at} has no `=`; a value with a space is in '…'")),
             )?;
         let (value, after) = value(after.trim_start())?;
-        given.push((parameter::named(name.trim_end())?.name, value));
+        let is_after_password = given.iter().any(|(name, _)| *name == "password");
+        let parameter = parameter::named(name.trim_end()).map_err(|error| {
+            // It may be the rest of a password with a blank in it.
+            if is_after_password {
+                malformed(format!("what begins at character {at} is no parameter; a value with a space is in '…'"))
+            } else {
+                error
+            }
+        })?;
+        given.push((parameter.name, value));
         rest = after.trim_start();
     }
     Ok(given)
@@ -182,6 +192,7 @@ mod tests {
         is("postgresql://localhost", &[("host", "localhost")]);
         is("postgresql://localhost:5433", &[("host", "localhost"), ("port", "5433")]);
         is("postgres://localhost/mydb", &[("host", "localhost"), ("dbname", "mydb")]);
+        is("PostgreSQL://localhost/mydb", &[("host", "localhost"), ("dbname", "mydb")]);
         is("postgresql://user:secret@localhost", &[("user", "user"), ("password", "secret"), ("host", "localhost")]);
         is(
             "postgresql://other@localhost/otherdb?connect_timeout=10&application_name=myapp",
@@ -254,6 +265,7 @@ mod tests {
             ("password='my s3cret", "no closing `'`"),
             ("s3cret", "no `=`"),
             ("pasword=s3cret", "no parameter `pasword`"),
+            ("password=my s3cret=1", "at character 13 is no parameter"),
         ] {
             let error = read(text).unwrap_err();
             let shown = format!("{error} {:?} {error:?}", error.hint);

@@ -2,7 +2,7 @@
 
 use super::expand::expand;
 use super::section::{Section, describe};
-use crate::task::{CommandClock, CommandLine, InputSource, InputSpec, OnChange, OutputSpec, Task};
+use crate::task::{CommandClock, CommandLine, InputSpec, OnChange, OutputSpec, Task};
 use refrain_core::{Calendar, Error, Grain, Keep, PartitionScheme, PinMode, Result, nearest};
 use std::path::Path;
 use toml::Value;
@@ -193,7 +193,7 @@ fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) ->
         other => return Err(no_path(entry, &other)),
     };
     let location = expand(&entry.path, &location, lookup)?;
-    Ok(InputSpec { name: entry.name.clone(), source: InputSource::Path { location: location.parse()?, mode } })
+    InputSpec::pinned(&entry.name, &location, mode)
 }
 
 fn pin_mode(key: &str, name: &str) -> Result<PinMode> {
