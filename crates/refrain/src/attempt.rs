@@ -256,7 +256,7 @@ impl<'b> Work<'b> {
         self.end()
     }
 
-    /// The lease was taken by another while this attempt worked.
+    /// The lease was lost while this attempt worked.
     pub(crate) fn lease_lost(mut self) -> Conclusion {
         self.driver.machine.lease_lost();
         self.discard();

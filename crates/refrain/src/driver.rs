@@ -5,7 +5,7 @@ use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::compact;
 use crate::conclude;
-use crate::heartbeat::Heartbeat;
+use crate::heartbeat::{Heartbeat, Loss};
 use crate::holder::life_of;
 use crate::ids;
 use crate::places;
@@ -53,6 +53,8 @@ pub(crate) struct Driver<'b> {
     /// Whether this attempt only settles what others left.
     recovers: bool,
     heartbeat: Option<Heartbeat>,
+    /// What the heartbeat said at its end.
+    pub(crate) loss: Option<Loss>,
     conclusion: Option<Conclusion>,
 }
 
@@ -119,6 +121,7 @@ impl<'b> Driver<'b> {
             settled: false,
             recovers: goal == Goal::Settle,
             heartbeat: None,
+            loss: None,
             conclusion: None,
         }
     }
@@ -202,6 +205,7 @@ impl<'b> Driver<'b> {
             dead: None,
         };
         loop {
+            let asked = Stopwatch::start();
             let lease = match self.boundary.store.acquire(&self.plan.key, &request)? {
                 Acquired::Granted(granted) => {
                     let store = self.boundary.store.identity()?;
@@ -212,7 +216,7 @@ impl<'b> Driver<'b> {
                     self.report.token = Some(granted.token);
                     self.machine.acquired(store, &granted);
                     self.forgo(granted.run.as_ref())?;
-                    self.start_heartbeat(sender)?;
+                    self.start_heartbeat(sender, asked)?;
                     self.reach(CrashPoint::AfterAcquire);
                     return Ok(());
                 }
@@ -265,11 +269,12 @@ impl<'b> Driver<'b> {
         }
     }
 
-    fn start_heartbeat(&mut self, sender: &EventSender) -> Result<()> {
+    /// `asked` began before the lease was asked for.
+    fn start_heartbeat(&mut self, sender: &EventSender, asked: Stopwatch) -> Result<()> {
         let Some(holder) = self.machine.holder() else { return Ok(()) };
         let store = Arc::clone(&self.boundary.store);
         let ttl = self.plan.task.lease_ttl;
-        let heartbeat = Heartbeat::start(store, self.plan.key.clone(), holder, ttl, sender.clone())
+        let heartbeat = Heartbeat::start(store, self.plan.key.clone(), holder, (ttl, asked), sender.clone())
             .map_err(|error| Error::io("cannot start the heartbeat", error))?;
         self.heartbeat = Some(heartbeat);
         Ok(())
@@ -488,7 +493,7 @@ impl<'b> Driver<'b> {
 
     /// 5.10: everything here is bookkeeping; a failure is told and changes no answer.
     fn finish(&mut self) {
-        self.heartbeat = None;
+        self.loss = self.heartbeat.take().and_then(|heartbeat| heartbeat.loss());
         if !self.machine.is_over() {
             self.machine.failed();
         }

@@ -90,6 +90,8 @@ fn a_link_that_is_down_for_longer_than_the_ttl_fences_and_nothing_is_doubled() {
     let end = call::finish((running, place));
     assert_eq!(end.output.code, Some(121), "{}", end.output);
     assert_eq!(end.text("window"), "nothing_published");
+    let end = end.says("could not be asked to renew the lease").says("look whether the state store runs");
+    assert!(!end.output.stderr.contains("took"), "nobody was seen to take it\n{}", end.output);
     assert_eq!(shared.executions(), 2);
     assert_eq!(shared.read("out/2025-03-01.txt"), "2025-03-01\n");
     let log = second.run(["log", "day", "--json"]).success().stdout;
@@ -109,8 +111,46 @@ fn lease_04_a_holder_that_was_frozen_past_its_ttl_is_fenced_when_it_wakes() {
     run_on(&host, &other, &["run", "day", "--date", "2025-03-01", "--wait"]).success().says("published");
     let_go(&shared);
     wake(running.pid());
-    running.wait().expect_code(121);
+    let end = running.wait().expect_code(121).says("its lease had ended, and attempt ");
+    let log = other.run(["log", "day", "--json"]).success().stdout;
+    let taker = log.lines().find(|line| line.contains("\"outcome\":\"published\"")).expect("the one that published");
+    let named = end.stderr.split("and attempt ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(taker.contains(named.trim_end_matches(',')), "{end}{taker}");
     assert_eq!(shared.executions(), 2);
+    shared.has_no_leftover();
+}
+
+#[test]
+fn a_lease_that_a_restored_store_has_voided_is_told_as_void() {
+    let shared = Shared::new();
+    let home = shared.home(&shared.url(), "2s", &held(&shared));
+    let running = home.spawn(["run", "day", "--date", "2025-03-01"]);
+    wait_for_path(&shared.path("executions"));
+    home.run(["store", "restored"]).success();
+    let end = running.wait().expect_code(121).says("its lease is void: the state store was restored");
+    assert!(end.stderr.trim_end().ends_with(NOTHING), "{end}");
+    let_go(&shared);
+}
+
+#[test]
+fn lease_05_a_store_that_is_silent_for_most_of_the_ttl_fences_nobody() {
+    let shared = Shared::new();
+    let proxy = Proxy::start(shared.database.server().port());
+    let home = shared.home(&proxy.url(&shared.database), "10s", &held(&shared));
+    let running = home.spawn(["run", "day", "--date", "2025-03-01"]);
+    wait_for_path(&shared.path("executions"));
+    // Every question from now on is kept, on whatever connection.
+    for _ in 0..50 {
+        proxy.hold(b"BEGIN");
+    }
+    let rest = "SELECT (record::json #>> '{lease,expires,ms}')::bigint - (EXTRACT(epoch FROM clock_timestamp()) * 1000)::bigint \
+                FROM refrain.key";
+    wait_for("three quarters of the ttl are over", || shared.sql(rest).parse::<i64>().unwrap() < 2_500);
+    proxy.release();
+    wait_for("the lease is renewed", || shared.sql(rest).parse::<i64>().unwrap() > 7_000);
+    let_go(&shared);
+    running.wait().success().says("published");
+    assert_eq!(shared.executions(), 1);
     shared.has_no_leftover();
 }
 
