@@ -2,6 +2,7 @@
 
 use crate::boundary::Boundary;
 use crate::driver::{Driver, Other};
+use crate::heartbeat::Loss;
 use crate::peek::{already_published, changes, partition_flag};
 use crate::process::ProcessIdentity;
 use crate::report::{Conclusion, ErrorReport, Report, exit_code, outcome_of};
@@ -148,18 +149,45 @@ pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
 fn fenced(driver: &Driver<'_>, failure: Option<Error>, again: &str) -> Error {
     let key = &driver.plan.key;
     let mine = driver.report.token.map(|token| format!(" (token {token})")).unwrap_or_default();
-    let by = match &driver.other {
-        Some(Other::Head(head)) => head.claim.as_ref().map(|claim| {
-            format!(": attempt {} (token {}) took over at the sink", claim.holder.attempt, claim.holder.token)
-        }),
+    let at_the_sink = match &driver.other {
+        Some(Other::Head(head)) => head.claim.as_ref(),
         _ => None,
     };
-    let by = by.unwrap_or_else(|| ": another attempt took the lease".to_owned());
-    let error = Error::new(ErrorKind::Fenced, format!("this attempt of `{key}`{mine} was fenced{by}"))
-        .hint(format!("to see what stands: {again}"));
+    let mut hint = format!("to see what stands: {again}");
+    let by = match (at_the_sink, &driver.loss) {
+        (Some(claim), _) => {
+            format!("attempt {} (token {}) took over at the sink", claim.holder.attempt, claim.holder.token)
+        }
+        (None, Some(Loss::Unasked { since, why })) => {
+            hint = format!("look whether the state store runs and can be reached; then: {again}");
+            let why = why.as_deref().unwrap_or("it does not answer");
+            format!(
+                "the state store could not be asked to renew the lease for {} s, so that another attempt may have it: {why}",
+                since.as_secs()
+            )
+        }
+        (None, Some(Loss::Taken) | None) => taken(driver),
+    };
+    let error = Error::new(ErrorKind::Fenced, format!("this attempt of `{key}`{mine} was fenced: {by}")).hint(hint);
     match failure {
         Some(cause) => error.because(cause),
         None => error,
+    }
+}
+
+/// Who has the lease that the store does not count as this attempt's any more.
+fn taken(driver: &Driver<'_>) -> String {
+    let Ok(Some(state)) = driver.boundary.store.key(&driver.plan.key) else {
+        return "the state store does not know its lease any more".to_owned();
+    };
+    match (&state.lease, &state.last_attempt) {
+        (Some(lease), _) if lease.attempt != driver.id => {
+            format!("its lease had ended, and {} took it", describe(driver.boundary, lease))
+        }
+        (_, Some(last)) if last.attempt != driver.id => {
+            format!("its lease had ended, and attempt {} took it, which has ended since", last.attempt)
+        }
+        _ => "its lease is void: the state store was restored, moved or replaced meanwhile".to_owned(),
     }
 }
 
