@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::error::SqlState;
@@ -20,6 +21,12 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Where the system's packages put the sockets: Debian's, then the one that PostgreSQL is built with.
 pub(crate) const DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// A connection, and the task that reads and writes it.
+pub(crate) struct Connected {
+    pub(crate) client: Client,
+    pub(crate) connection: AbortHandle,
+}
 
 /// Everything that is needed to connect, read before the first packet is sent.
 pub(crate) struct Order {
@@ -54,7 +61,7 @@ impl Order {
     }
 
     /// Connects to the first server that lets us in, and that may be written to when there are several.
-    pub(crate) async fn connect(self) -> Result<Client, Fault> {
+    pub(crate) async fn connect(self) -> Result<Connected, Fault> {
         let mut places = self.settings.places.clone();
         if self.settings.shuffled {
             shuffle(&mut places);
@@ -72,7 +79,7 @@ impl Order {
                 })
             };
             match self.try_place(place, share(places.len() - index)).await {
-                Ok(client) => return Ok(client),
+                Ok(connected) => return Ok(connected),
                 Err(fault) if fault.is_passing() => missed.push((place, fault)),
                 Err(fault) => return Err(fault),
             }
@@ -80,7 +87,7 @@ impl Order {
         Err(self.nowhere(missed))
     }
 
-    async fn try_place(&self, place: &Place, share: Option<Duration>) -> Result<Client, Fault> {
+    async fn try_place(&self, place: &Place, share: Option<Duration>) -> Result<Connected, Fault> {
         let explained = Explained { settings: &self.settings, passwords: &self.passwords, place };
         let addresses = match &place.host {
             Host::Named(_, Some(address)) => vec![*address],
@@ -98,7 +105,7 @@ impl Order {
             let left = u32::try_from(addresses.len() - index).unwrap_or(1);
             let share = share.map(|share| share.saturating_sub(started.elapsed()) / left);
             match self.try_address(place, Some(*address), share).await {
-                Ok(client) => return Ok(client),
+                Ok(connected) => return Ok(connected),
                 Err(fault) if fault.is_passing() => last = fault,
                 Err(fault) => return Err(fault),
             }
@@ -111,17 +118,17 @@ impl Order {
         place: &Place,
         address: Option<IpAddr>,
         share: Option<Duration>,
-    ) -> Result<Client, Fault> {
+    ) -> Result<Connected, Fault> {
         let explained = Explained { settings: &self.settings, passwords: &self.passwords, place };
         let connected = within(share.or(self.each()), async {
-            let client = self.try_ways(place, address).await?;
-            if self.settings.places.len() > 1 && is_standby(&client).await? {
+            let connected = self.try_ways(place, address).await?;
+            if self.settings.places.len() > 1 && is_standby(&connected.client).await? {
                 return Ok(None);
             }
-            Ok::<_, tokio_postgres::Error>(Some(client))
+            Ok::<_, tokio_postgres::Error>(Some(connected))
         });
         match connected.await {
-            Ok(Ok(Some(client))) => Ok(client),
+            Ok(Ok(Some(connected))) => Ok(connected),
             Ok(Ok(None)) => Err(explained.standby()),
             Ok(Err(error)) => Err(explained.fault(&error)),
             Err(_) => Err(explained.timed_out()),
@@ -129,7 +136,7 @@ impl Order {
     }
 
     /// Without TLS, with it, or with the other one after the server refused the first (`sslmode=allow`, `prefer`).
-    async fn try_ways(&self, place: &Place, address: Option<IpAddr>) -> Result<Client, tokio_postgres::Error> {
+    async fn try_ways(&self, place: &Place, address: Option<IpAddr>) -> Result<Connected, tokio_postgres::Error> {
         let mode = if address.is_some() { self.settings.tls.mode } else { Mode::Disable };
         let (first, second) = match mode {
             Mode::Disable => (Way::Plain, None),
@@ -138,7 +145,7 @@ impl Order {
             Mode::Require | Mode::VerifyCa | Mode::VerifyFull => (Way::Tls, None),
         };
         let error = match self.dial(place, address, first).await {
-            Ok(client) => return Ok(client),
+            Ok(connected) => return Ok(connected),
             Err(error) => error,
         };
         let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
@@ -149,18 +156,16 @@ impl Order {
         }
     }
 
-    async fn dial(&self, place: &Place, address: Option<IpAddr>, way: Way) -> Result<Client, tokio_postgres::Error> {
+    async fn dial(&self, place: &Place, address: Option<IpAddr>, way: Way) -> Result<Connected, tokio_postgres::Error> {
         let config = self.config(place, address, way);
         match &self.tls {
             Some(tls) if way != Way::Plain => {
                 let (client, connection) = config.connect(tls.clone()).await?;
-                attend(connection);
-                Ok(client)
+                Ok(Connected { client, connection: attend(connection) })
             }
             _ => {
                 let (client, connection) = config.connect(NoTls).await?;
-                attend(connection);
-                Ok(client)
+                Ok(Connected { client, connection: attend(connection) })
             }
         }
     }
@@ -263,9 +268,9 @@ pub(crate) fn default_directory(port: u16) -> PathBuf {
 }
 
 /// Lets the connection do its work until its client is gone.
-fn attend(connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) {
+fn attend(connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) -> AbortHandle {
     // Its end is seen by whoever uses the client.
-    drop(tokio::spawn(async move { drop(connection.await) }));
+    tokio::spawn(async move { drop(connection.await) }).abort_handle()
 }
 
 async fn addresses(name: &str, port: u16) -> std::io::Result<Vec<IpAddr>> {

@@ -4,19 +4,29 @@ use std::future::Future;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::mpsc;
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
+use tokio::time::timeout;
 
 static DRIVER: OnceLock<Result<Handle, String>> = OnceLock::new();
 
-/// Runs the future on the driver's thread and waits for its end.
+/// Runs the future on the driver's thread and waits for its end, so long at most if there is a limit. Nothing when it has
+/// not ended by then; it is dropped.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub(crate) fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+pub(crate) fn wait<T: Send + 'static>(
+    limit: Option<Duration>,
+    future: impl Future<Output = T> + Send + 'static,
+) -> io::Result<Option<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     handle()?.spawn(async move {
+        let end = match limit {
+            Some(limit) => timeout(limit, future).await.ok(),
+            None => Some(future.await),
+        };
         // Nobody waits any more when the caller's thread has ended.
-        drop(sender.send(future.await));
+        drop(sender.send(end));
     });
     receiver.recv().map_err(|_| io::Error::other("the thread of the sessions has ended"))
 }

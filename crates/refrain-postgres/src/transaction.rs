@@ -1,10 +1,9 @@
 //! One transaction: all that is ever said to a server.
 
-use crate::driver;
 use crate::fault::Fault;
 use crate::session::Session;
 use bytes::{Bytes, BytesMut};
-use futures_util::{SinkExt, TryStreamExt};
+use futures_util::{FutureExt, SinkExt, TryStreamExt};
 use refrain_core::{Error, ErrorKind};
 use std::fmt::Write;
 use std::pin::pin;
@@ -23,12 +22,19 @@ const CHUNKS: usize = 4;
 /// Smaller pieces of a COPY are gathered until they are as large: each chunk wakes the driver once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// The server ends a statement that takes too long, and says so; an answer that has not come so much later will not come.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// A transaction begins and is rolled back at once, but for a pooler that has no connection to give: PgBouncer's own limit
+/// (`query_wait_timeout`) is 2 minutes.
+const TURN: Duration = Duration::from_secs(150);
+
 /// How long a transaction may take. Set for the transaction alone, so that a pooler hands nothing on (PGX-13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// For one lock.
     pub lock: Duration,
-    /// For one statement; nothing: no limit.
+    /// For one statement; nothing: no limit. An answer is waited for 10 seconds longer, then the connection counts as lost.
     pub statement: Option<Duration>,
     /// For a pause of ours inside the transaction: a frozen client must not keep its locks (PGX-14, 4.6).
     pub idle: Duration,
@@ -45,6 +51,10 @@ impl Default for Limits {
 pub struct Transaction<'s> {
     session: &'s mut Session,
     over: bool,
+    /// For one answer.
+    limit: Option<Duration>,
+    /// A COPY may still be on its way.
+    has_copied: bool,
 }
 
 /// Answer of [`Transaction::commit`].
@@ -59,7 +69,7 @@ pub enum Committed {
 impl<'s> Transaction<'s> {
     pub(crate) fn begin(session: &'s mut Session, mode: &str, limits: &Limits) -> Result<Self, Fault> {
         let sql = format!("BEGIN {mode}; {}", settings(limits));
-        let mut transaction = Self { session, over: false };
+        let mut transaction = Self { session, over: false, limit: Some(TURN), has_copied: false };
         match transaction.simple(&sql) {
             // A standby refuses READ WRITE, and nothing else of this is refused so.
             Err(Fault::Refused(refusal)) if refusal.code == "0A000" => {
@@ -76,11 +86,13 @@ impl<'s> Transaction<'s> {
             }
             answer => answer?,
         };
+        transaction.limit = answer_within(limits);
         Ok(transaction)
     }
 
     /// Sets again what a transaction begins with, after statements of others that may have changed it.
     pub fn settle(&mut self, limits: &Limits) -> Result<(), Fault> {
+        self.limit = answer_within(limits);
         self.simple(&settings(limits)).map(drop)
     }
 
@@ -98,7 +110,7 @@ impl<'s> Transaction<'s> {
     pub fn simple(&mut self, sql: &str) -> Result<Vec<Row>, Fault> {
         let client = self.session.client();
         let sql = sql.to_owned();
-        let messages = driver::wait(async move { client.simple_query(&sql).await })??;
+        let messages = self.session.ask(self.limit, async move { client.simple_query(&sql).await })??;
         Ok(rows_of(messages))
     }
 
@@ -106,9 +118,10 @@ impl<'s> Transaction<'s> {
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn, Fault> {
         let client = self.session.client();
         let sql = sql.to_owned();
+        self.has_copied = true;
         let (chunks, mut queue) = mpsc::channel::<Bytes>(CHUNKS);
         let (done, rows) = std::sync::mpsc::sync_channel(1);
-        driver::spawn(async move {
+        crate::driver::spawn(async move {
             let copied = async {
                 let sink = client.copy_in::<str, Bytes>(&sql).await?;
                 let mut sink = pin!(sink);
@@ -139,7 +152,7 @@ impl<'s> Transaction<'s> {
     pub fn commit(mut self, question: &str) -> Result<Committed, Fault> {
         let client = self.session.client();
         let sql = format!("SAVEPOINT refrain_commit; COMMIT; {question}");
-        let (messages, end) = driver::wait(async move {
+        let answer = self.session.ask(self.limit, async move {
             let mut messages = Vec::new();
             let end = async {
                 let mut stream = pin!(client.simple_query_raw(&sql).await?);
@@ -150,8 +163,15 @@ impl<'s> Transaction<'s> {
             };
             let end = end.await;
             (messages, end)
-        })
-        .inspect_err(|_| self.over = true)?;
+        });
+        let (messages, end) = match answer {
+            Ok(answer) => answer,
+            // It was sent, and the server may have done it by now or do it later.
+            Err(fault) => {
+                self.over = true;
+                return Ok(Committed::Unknown(fault.to_string()));
+            }
+        };
         let Err(error) = end else {
             self.over = true;
             return Ok(Committed::Yes(rows_of(messages)));
@@ -183,7 +203,7 @@ impl<'s> Transaction<'s> {
         let sql = sql.to_owned();
         let values: Vec<(Option<String>, Type)> =
             values.iter().map(|value| (value.map(str::to_owned), Type::TEXT)).collect();
-        let answer = driver::wait(async move {
+        let answer = self.session.ask(self.limit, async move {
             let stream = client.query_typed_raw(&sql, values).await?;
             let mut stream = pin!(stream);
             let mut rows = Vec::new();
@@ -198,9 +218,15 @@ impl<'s> Transaction<'s> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        if !self.over && !self.session.is_closed() {
-            // A connection that cannot even roll back is gone, and its transaction with it.
+        if self.over || self.session.is_closed() {
+            return;
+        }
+        // A connection that cannot even roll back is gone, and its transaction with it.
+        if self.has_copied {
             drop(self.simple("ROLLBACK"));
+        } else {
+            // It is on its way before whatever follows, and needs no answer.
+            drop(self.session.client().simple_query("ROLLBACK").now_or_never());
         }
     }
 }
@@ -260,6 +286,11 @@ impl CopyIn {
         let answer = self.rows.recv().map_err(|_| Fault::Lost("the copy has ended".to_owned()))?;
         answer?.ok_or_else(|| Fault::Lost("the copy has ended".to_owned()))
     }
+}
+
+/// How long one answer is waited for.
+fn answer_within(limits: &Limits) -> Option<Duration> {
+    limits.statement.map(|statement| statement.max(limits.lock) + MARGIN)
 }
 
 /// What holds for one transaction.

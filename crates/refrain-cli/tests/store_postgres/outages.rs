@@ -100,6 +100,22 @@ fn a_link_that_is_down_for_longer_than_the_ttl_fences_and_nothing_is_doubled() {
 }
 
 #[test]
+fn a_store_that_accepts_and_never_answers_is_told_and_not_waited_for() {
+    let shared = Shared::new();
+    let proxy = Proxy::start(shared.database.server().port());
+    let home = shared.home(&proxy.url(&shared.database), "60s", "");
+    home.run(["run", "day", "--date", "2025-03-01"]).success();
+    for _ in 0..50 {
+        proxy.hold(b"BEGIN");
+    }
+    let end = home.run(["status"]).expect_code(125).says("has not answered for").says("hint: ");
+    assert!(end.stderr.trim_end().ends_with(NOTHING), "{end}");
+    proxy.release();
+    home.run(["status"]).success();
+    shared.has_no_leftover();
+}
+
+#[test]
 fn lease_04_a_holder_that_was_frozen_past_its_ttl_is_fenced_when_it_wakes() {
     let shared = Shared::new();
     let home = shared.home(&shared.url(), "2s", &held(&shared));

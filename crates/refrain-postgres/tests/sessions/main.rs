@@ -6,5 +6,6 @@ mod commit;
 mod copy;
 mod open;
 mod pooler;
+mod silent;
 mod support;
 mod tls;

@@ -20,6 +20,8 @@ const IDLE: usize = 1;
 const FIRST_PATIENCE: Duration = Duration::from_secs(3);
 /// How long to try at least once it was reached: it may be restarting, or be replaced by its standby.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A server that is asked at all has so long to answer.
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 /// The first pause between two tries, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
@@ -98,7 +100,8 @@ impl Sessions {
         let watch = Stopwatch::start();
         let (mut pause, longest) = PAUSES;
         loop {
-            let fault = match self.once(limits, &mut work) {
+            let fault = match self.once(limits, patience.map(|limit| limit.saturating_sub(watch.elapsed())), &mut work)
+            {
                 Err(fault) if fault.is_passing() => fault,
                 answer => return answer,
             };
@@ -117,13 +120,22 @@ impl Sessions {
         PATIENCE.max(Duration::from_millis(self.lease_ms.load(Ordering::Relaxed)))
     }
 
-    fn once<T>(&self, limits: &Limits, work: &mut impl FnMut(&mut Work<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
+    /// One try. `patience` is what is left of the caller's own, if he has to have an answer by some moment.
+    fn once<T>(
+        &self,
+        limits: &Limits,
+        patience: Option<Duration>,
+        work: &mut impl FnMut(&mut Work<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         let mut turn = self.turn();
         let mut session = match turn.session.take() {
             Some(session) => session,
             None => Session::open(&self.link, &self.name)?,
         };
         self.reached.store(true, Ordering::Relaxed);
+        // Work that may take its time has no limit for an answer.
+        let patience = limits.statement.map(|_| patience.unwrap_or_else(|| self.patience()).max(LEAST_PATIENCE));
+        session.be_patient_for(patience);
         let answer = session.write(limits).map_err(Fault::from).and_then(|transaction| transact(transaction, work));
         // After a doubtful end nobody knows what the server makes of the connection.
         let is_sound = !session.is_closed() && !answer.as_ref().is_err_and(Fault::is_passing);

@@ -56,7 +56,8 @@ pub(super) fn transact<T>(
     let mut scope = Work { transaction, number: None };
     let value = work(&mut scope)?;
     let Some(number) = scope.number else {
-        scope.transaction.roll_back()?;
+        // It only asked, and has its answer.
+        drop(scope.transaction);
         return Ok(value);
     };
     // A server says COMMIT of a transaction that it rolled back, too; its record of the transaction does not (PGX-02).
