@@ -1,6 +1,5 @@
 //! What can go wrong with the database, and what the caller is told.
 
-use super::schema;
 use crate::stored::Unreadable;
 use refrain_core::{Error, ErrorKind};
 use refrain_postgres::Link;
@@ -26,6 +25,9 @@ pub(super) enum Fault {
 
 /// SQLSTATE of a relation or schema that is not there.
 const UNDEFINED: [&str; 2] = ["42P01", "3F000"];
+/// SQLSTATE of tables that are not as a store's are: a column is missing, of another type or cannot be filled in, a table is
+/// there already, a conflict has no index.
+const FOREIGN: [&str; 6] = ["42703", "42883", "42804", "42P07", "42P10", "23502"];
 /// SQLSTATE of a role that may not.
 pub(super) const FORBIDDEN: &str = "42501";
 /// SQLSTATE of a transaction that the server ended because this process stood still in it.
@@ -57,7 +59,8 @@ impl Fault {
     pub(super) fn at(self, link: &Link) -> Error {
         let absent = || {
             Error::invalid(format!("there is no state store in {link}")).hint(
-                "make one: refrain init; or bring a home's history along: refrain store copy sqlite postgresql://…",
+                "if there was one, put a backup of schema `refrain` back and run `refrain store restored`, or give it up: \
+                 `refrain init` says how; if there never was one, `refrain init` makes it",
             )
         };
         match self {
@@ -75,8 +78,21 @@ impl Fault {
                     .hint("look whether the server runs and can be reached, then repeat the call")
             }
             Self::Forbidden { role, why } => {
-                Error::invalid(format!("role `{role}` may not use the state store {link}: {why}"))
-                    .hint(format!("a database administrator runs this in that database:\n{}", schema::sql_for(&role)))
+                let plain = role.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+                let role_word = if plain { role.clone() } else { format!("'{}'", role.replace('\'', "'\\''")) };
+                Error::invalid(format!("role `{role}` may not use the state store {link}: {why}")).hint(format!(
+                    "a database administrator makes the tables and GRANTs their use, once: refrain store sql {role_word} | \
+                     psql {}",
+                    link.database()
+                ))
+            }
+            Self::Session(fault) if fault.code().is_some_and(|code| FOREIGN.contains(&code)) => {
+                let error =
+                    fault.during(format!("schema `refrain` in {link} has a table that is none of a state store"));
+                error.hint(
+                    "look at it (psql: \\d refrain.*); rename it, or give the state store a database of its own: CREATE \
+                     DATABASE …, then `store` in refrain.toml",
+                )
             }
             Self::Session(fault) if fault.code() == Some(TOO_LONG) => {
                 fault.during(format!("the state store {link}: a partition's name is too long"))

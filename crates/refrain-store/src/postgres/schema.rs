@@ -56,7 +56,7 @@ CREATE TABLE refrain.watermark (
 INSERT INTO refrain.store (id, format) VALUES (1, 1);
 "#,
     r#"
-CREATE TABLE refrain.home (
+CREATE TABLE IF NOT EXISTS refrain.home (
     digest text COLLATE "C" PRIMARY KEY,
     tasks text NOT NULL,
     place text NOT NULL,
@@ -76,7 +76,7 @@ pub(super) fn sql_for(role: &str) -> String {
     let role = quote_identifier(role);
     let tables = STEPS
         .concat()
-        .replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ")
+        .replace("CREATE TABLE refrain", "CREATE TABLE IF NOT EXISTS refrain")
         .replace("CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ")
         .replace("VALUES (1, 1);", "VALUES (1, 1) ON CONFLICT DO NOTHING;");
     format!(
@@ -104,6 +104,8 @@ pub(super) fn prepare(work: &mut Work<'_>) -> Result<(), Fault> {
         work.simple("CREATE SCHEMA refrain")?;
     }
     let former = if is_there(tables) {
+        // A table that was emptied is one in which nothing was begun.
+        work.simple("INSERT INTO refrain.store (id, format) VALUES (1, 1) ON CONFLICT DO NOTHING")?;
         let [format] = columns(work.query("SELECT format::text FROM refrain.store", &[])?);
         known(format.as_deref())?
     } else {
