@@ -652,8 +652,8 @@ pub(crate) enum StoreCommand {
     /// Take the history of the home's own state along to a database or a bucket that many hosts share
     ///
     /// Copies keys with their tokens, runs, attempts and watermarks, all of it or nothing; refused while an attempt is
-    /// at work, and if there is a history already. The state is left as it is, but whoever goes on with it is refused at
-    /// every output that was published through the other store since
+    /// at work, and if there is a history already. The state keeps what it knows, and a note where it was taken along to:
+    /// it is refused from then on. `refrain store restored` goes back to it
     Copy {
         /// `sqlite` for the home's own state, or `sqlite:FILE` [default: sqlite]; and `postgresql://USER@HOST/DATABASE`
         /// or `s3://BUCKET/PREFIX/` (`gs://`, `az://`) [default: the store of refrain.toml]

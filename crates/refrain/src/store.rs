@@ -2,6 +2,8 @@
 
 mod belonging;
 
+pub use belonging::left_behind;
+
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::holder::life_of;
@@ -82,7 +84,7 @@ fn open_embedded(home: &Home, database: &Path, clock: &Arc<dyn Clock>) -> Result
     }
     belonging::forget(home)?;
     let open = || SqliteStore::open(database, options(clock)?);
-    match open() {
+    let store = match open() {
         // Another first run of this home is making it at this moment, or died while it did: whoever is first completes
         // it, and the others find it complete. What is no state, or was one, is refused again.
         Err(error) if error.kind == ErrorKind::Invalid => {
@@ -93,6 +95,17 @@ fn open_embedded(home: &Home, database: &Path, clock: &Arc<dyn Clock>) -> Result
             }
         }
         opened => opened,
+    }?;
+    match store.moved_to()? {
+        None => Ok(store),
+        Some((id, place)) => Err(Error::refused(format!(
+            "the state `{}` was taken along to the state store {id} in {place}, which it does not replace",
+            database.display()
+        ))
+        .hint(format!(
+            "go on there: store = \"{place}\" in refrain.toml; or go back to this state, which knows nothing of what was \
+             published since: refrain store restored"
+        ))),
     }
 }
 

@@ -34,6 +34,9 @@ const TOLD: usize = 8;
 /// Shows the state of partitions.
 pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let boundary = context.boundary()?;
+    if let Some(line) = refrain::store::left_behind(boundary.home(), boundary.store()) {
+        output::say(&format!("note: {line}"));
+    }
     let names = match &args.task {
         Some(task) => vec![Context::known_task(&boundary, task)?],
         None => boundary.task_names()?,

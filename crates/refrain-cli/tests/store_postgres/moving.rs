@@ -45,11 +45,63 @@ fn a_history_moves_and_whoever_goes_on_with_the_old_state_is_refused_at_the_head
     assert_eq!(executed.lines().collect::<Vec<_>>(), ["1", "2", "1", "3", "1"]);
     configure(&home, "sqlite");
     let refused = home.run(["run", "day", "--date", "2025-03-01", "--rerun"]).expect_code(125);
-    assert!(refused.stderr.contains("does not replace"), "{refused}");
+    assert!(refused.stderr.contains("was taken along to the state store "), "{refused}");
+    assert!(
+        refused.stderr.contains("does not replace") && refused.stderr.contains("refrain store restored"),
+        "{refused}"
+    );
+    assert_eq!(home.read("executions"), executed);
+    // A key that was never published through the database has no head that could refuse it.
+    home.run(["run", "day", "--date", "2025-03-09"]).expect_code(125).says("was taken along");
     assert_eq!(home.read("executions"), executed);
     configure(&home, &shared.url());
     home.run(DAY).success().says("already published");
+    // Who goes back on purpose says so, and is refused where the database has published since.
+    configure(&home, "sqlite");
+    home.run(["store", "restored"]).success();
+    home.run(["run", "day", "--date", "2025-03-09"]).success().says("published");
+    home.run(["run", "day", "--date", "2025-03-01", "--rerun"]).expect_code(125).says("does not replace");
     shared.has_no_leftover();
+}
+
+#[test]
+fn tables_that_are_gone_are_told_with_the_commands_that_end_it() {
+    for gone in [
+        "DROP TABLE refrain.store, refrain.key, refrain.attempt, refrain.watermark, refrain.home",
+        "DROP SCHEMA refrain CASCADE",
+        "TRUNCATE refrain.store, refrain.key, refrain.attempt, refrain.watermark, refrain.home",
+    ] {
+        let shared = Shared::new();
+        let home = embedded(&shared);
+        home.run(["store", "copy", "sqlite", &shared.url()]).success();
+        configure(&home, &shared.url());
+        home.run(["run", "day", "--date", "2025-03-03"]).success();
+        shared.sql(gone);
+        for call in [&DAY[..], &["status"], &["init"]] {
+            let told =
+                home.run(call).expect_code(125).says("refrain store init --replaces").says("refrain store restored");
+            assert!(!told.stderr.contains("store copy"), "{gone}: {told}");
+        }
+        let told = home.run(["status"]).stderr;
+        let command = told.split("give it up: refrain ").nth(1).unwrap().lines().next().unwrap();
+        home.run(command.split(' ')).success().says("brought back from the heads beside the data: 3");
+        home.run(DAY).success().says("already published");
+        home.run(["run", "day", "--date", "2025-03-03"]).success().says("already published");
+    }
+}
+
+#[test]
+fn a_history_that_stays_behind_is_told_by_status() {
+    let shared = Shared::new();
+    let home = Home::temp(env!("CARGO_BIN_EXE_refrain"));
+    // The heads lie in a volume of their own, so that nothing in the home refuses the database.
+    shared.configure(&home, "", "60s", "");
+    home.run(DAY).success();
+    shared.configure(&home, &format!("store = \"{}\"", shared.url()), "60s", "");
+    home.run(["status"]).success().says("note: this home's own state knows 1 keys").says("refrain store copy");
+    home.run(["store", "copy"]).success();
+    assert_eq!(home.run(["status"]).success().stderr, "");
+    home.run(DAY).success().says("already published");
 }
 
 #[test]

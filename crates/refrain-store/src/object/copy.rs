@@ -50,6 +50,7 @@ impl BucketStore {
                 store.place.put_watermark(&task, &watermark)?;
             }
             store.replace(Some(&version), &begun.finished())?;
+            history.mark_moved(identity.store_id, &address.to_string())?;
             Ok(Copied { identity, keys, attempts })
         })
     }

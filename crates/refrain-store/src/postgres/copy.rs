@@ -18,14 +18,14 @@ const CHUNK: usize = 64 * 1024;
 
 impl PostgresStore {
     /// Copies everything that the embedded store knows into this database: keys with their tokens, runs, attempts,
-    /// watermarks. The embedded store is left as it is; whoever goes on with it is refused at the heads that the new one
-    /// has claimed (8.2). `is_dead` says whether a lease's holder is known to have ended.
+    /// watermarks. The embedded store keeps what it knows, and a note where it was taken along to; whoever goes on with it all
+    /// the same is refused at the heads that the new one has claimed (8.2). `is_dead` says whether a lease's holder is known to have ended.
     ///
     /// # Errors
     /// `Held`: an attempt is at work. `Invalid`: there are keys in this database already.
     ///
     /// # Crash safety
-    /// One transaction: all of it or nothing. Nobody can begin an attempt with the embedded store meanwhile.
+    /// One transaction: all of it or nothing; the note follows. Nobody can begin an attempt with the embedded store meanwhile.
     pub fn take_over(
         link: &Link,
         from: &SqliteStore,
@@ -50,7 +50,7 @@ impl PostgresStore {
             })?;
             let old = history.identity()?;
             let replaces: BTreeSet<_> = old.ancestors.iter().copied().chain([old.store_id]).collect();
-            store.transact_long(|work| {
+            let copied = store.transact_long(|work| {
                 schema::prepare(work)?;
                 work.simple("LOCK TABLE refrain.key IN EXCLUSIVE MODE")?;
                 let mut identity = StoreIdentity { store_id: fresh, ancestors: replaces.clone() };
@@ -78,7 +78,9 @@ impl PostgresStore {
                     watermarks::save(work, &task, &watermark)?;
                 }
                 Ok(Copied { identity, keys, attempts })
-            })
+            })?;
+            history.mark_moved(copied.identity.store_id, &link.to_string())?;
+            Ok(copied)
         })
     }
 }

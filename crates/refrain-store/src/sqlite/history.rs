@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::{SqliteStore, attempts, identity, keys, watermarks};
 use crate::stored::{self, Stored};
-use refrain_core::{AttemptRecord, Error, Key, Result, StoreIdentity, TaskName, Watermark};
+use refrain_core::{AttemptRecord, Error, Key, Result, StoreId, StoreIdentity, TaskName, Watermark};
 use rusqlite::{Row, ToSql, Transaction, params};
 use std::path::Path;
 
@@ -14,15 +14,46 @@ pub(crate) struct History<'t> {
 }
 
 impl SqliteStore {
-    /// Shows the whole history and leaves it as it is. Other processes that would write wait until the end.
+    /// Shows the whole history, in one transaction. Other processes that would write wait until the end.
     pub(crate) fn history<T>(&self, look: impl FnOnce(&History<'_>) -> Result<T>) -> Result<T> {
-        self.write(|transaction| Ok(look(&History { transaction, path: self.path() })?))
+        let seen = self.write(|transaction| Ok(look(&History { transaction, path: self.path() })?))?;
+        self.make_durable()?;
+        Ok(seen)
+    }
+
+    /// Which store goes on with what this one knows, and where, if it was taken along.
+    pub fn moved_to(&self) -> Result<Option<(StoreId, String)>> {
+        self.read(|transaction| {
+            let marks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'moved'";
+            if transaction.query_row(marks, [], |row| row.get::<_, i64>(0))? == 0 {
+                return Ok(None);
+            }
+            let mut mark = transaction.prepare("SELECT store_id, place FROM moved")?;
+            let mut rows = mark.query([])?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            let store = row.get::<_, String>(0)?;
+            let store = store.parse().map_err(|error| stored::Unreadable::new("where it was taken along to", error))?;
+            Ok(Some((store, row.get(1)?)))
+        })
     }
 }
 
 impl History<'_> {
     pub(crate) fn identity(&self) -> Result<StoreIdentity> {
         identity::load(self.transaction).map_err(|fault| fault.at(self.path))
+    }
+
+    /// Notes in the state that a store elsewhere goes on with what it knows.
+    pub(crate) fn mark_moved(&self, store: StoreId, place: &str) -> Result<()> {
+        let mark = || -> Result<(), Fault> {
+            self.transaction.execute_batch(
+                "CREATE TABLE IF NOT EXISTS moved (store_id TEXT NOT NULL, place TEXT NOT NULL) STRICT; DELETE FROM moved",
+            )?;
+            let values = params![store.to_string(), place];
+            self.transaction.execute("INSERT INTO moved (store_id, place) VALUES (?, ?)", values)?;
+            Ok(())
+        };
+        mark().map_err(|fault| fault.at(self.path))
     }
 
     /// Shows every key with its record, in order.

@@ -47,8 +47,8 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Declares that the state was restored from a backup (8.1): it gets a fresh identity that replaces its
-    /// old one, and all leases are void.
+    /// Declares that the state was restored from a backup (8.1), or is gone back to after it was taken along: it gets a fresh
+    /// identity that replaces its old one, and all leases are void.
     ///
     /// # Crash safety
     ///
@@ -64,6 +64,7 @@ impl SqliteStore {
                 params![identity.store_id.to_string(), ancestors_to_text(&identity)?],
             )?;
             keys::void_leases(transaction)?;
+            transaction.execute_batch("DROP TABLE IF EXISTS moved")?;
             Ok(identity)
         })?;
         store.make_durable()?;

@@ -6,7 +6,7 @@ use crate::home::Home;
 use crate::task::{InputSource, Task};
 use refrain_core::{Error, Result, StateStore, StoreId, StoreIdentity};
 use refrain_store::postgres::{Entry, HomeRecord, Stranger, TaskRecord};
-use refrain_store::{BucketStore, PostgresStore};
+use refrain_store::{BucketStore, PostgresStore, SqliteStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ pub(super) fn introduce<T: Shared>(home: &Home, store: &T) -> Result<()> {
 
 fn refuse_foreign(home: &Home, place: &Place, identity: &StoreIdentity) -> Result<()> {
     let mut foreign = lost_stores(home)?;
-    foreign.retain(|store| *store != identity.store_id && !identity.ancestors.contains(store));
+    foreign.retain(|store| !is_of(identity, store));
     if foreign.is_empty() { Ok(()) } else { Err(moved(home, place, &foreign)) }
 }
 
@@ -110,15 +110,54 @@ pub(super) fn moved(home: &Home, place: &Place, stores: &BTreeSet<StoreId>) -> E
         named.join(" and "),
         place.shown()
     ));
-    let database = home.database();
-    if database.exists() {
-        error.hint("take its history along: refrain store copy; or go on with it: `store = \"sqlite\"` in refrain.toml")
-    } else {
-        error.hint(format!(
-            "name the store they were published through in refrain.toml; or give it up: {}",
-            give_up(stores)
-        ))
+    if own_state(home).is_some_and(|own| stores.iter().all(|store| is_of(&own, store))) {
+        return error.hint(
+            "take its history along: refrain store copy; or go on with it: `store = \"sqlite\"` in refrain.toml",
+        );
     }
+    error.hint(format!(
+        "if it was there, put a backup of it back and run `refrain store restored`; if it is elsewhere, \
+         name it as `store` in refrain.toml; or give it up: {}",
+        give_up(stores)
+    ))
+}
+
+/// The identity of the home's own state, if there is one that can be read.
+fn own_state(home: &Home) -> Option<StoreIdentity> {
+    let database = home.database();
+    if !database.exists() {
+        return None;
+    }
+    SqliteStore::identity_of(&database, super::options(&super::clock()).ok()?).ok()
+}
+
+fn is_of(identity: &StoreIdentity, store: &StoreId) -> bool {
+    identity.store_id == *store || identity.ancestors.contains(store)
+}
+
+/// What a person should know of the home's own state when the store is in a database that knows nothing of it: it has a
+/// history that no command shows. A look that fails tells nothing.
+pub fn left_behind(home: &Home, store: &dyn StateStore) -> Option<String> {
+    if home.config.store.as_deref().is_none_or(|store| store == super::EMBEDDED) {
+        return None;
+    }
+    let own = own_state(home)?;
+    if is_of(&store.identity().ok()?, &own.store_id) {
+        return None;
+    }
+    let state = SqliteStore::open(&home.database(), super::options(&super::clock()).ok()?).ok()?;
+    let mut keys = 0_u64;
+    let count = &mut |_| {
+        keys += 1;
+        Ok(())
+    };
+    state.for_each_key(None, count).ok()?;
+    (keys > 0).then(|| {
+        format!(
+            "this home's own state knows {keys} keys, of which its store knows nothing: to take them along, refrain store \
+             copy (into one without a history)"
+        )
+    })
 }
 
 fn of_another(place: &Place, stranger: &Stranger) -> Error {
