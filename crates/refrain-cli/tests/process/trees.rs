@@ -3,7 +3,7 @@
 use crate::scene::{BIN, beside_heads, names};
 use crate::{args, pid_in, read};
 use refrain_testkit::freeze;
-use refrain_testkit::program::Home;
+use refrain_testkit::program::{Home, Output};
 use rustix::process::Signal;
 use std::fs;
 
@@ -106,4 +106,21 @@ fn spk_01_a_second_worker_that_comes_late_adds_nothing_to_what_is_published() {
     assert_eq!(names(&home.join("out")), ["part-3-of-worker-1"]);
     assert_eq!(fs::read_to_string(home.join("out/part-3-of-worker-1")).unwrap(), "3\n");
     assert_eq!(read(&home.join("out/part-3-of-worker-2")), "");
+}
+
+#[test]
+fn where_proc_shows_another_pid_namespace_strangers_are_neither_named_nor_touched() {
+    let home = Home::temp(BIN);
+    let stranger = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let call = home.refrain().command(args("t", "out.csv", "sleep 1000 & echo whole > $REFRAIN_OUT"));
+    let mut inside = std::process::Command::new("unshare");
+    inside.args(["--pid", "--fork", "--kill-child"]).arg(call.get_program()).args(call.get_args());
+    inside.current_dir(home.path());
+    let end = Output::of(&mut inside, b"").success().says("published: ").says("another pid namespace");
+    assert_eq!(end.stderr.lines().count(), 2, "no process is named\n{end}");
+    assert_eq!(home.read("out.csv"), "whole\n");
+    assert!(freeze::is_alive(stranger.id()));
+    let mut stranger = stranger;
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
 }

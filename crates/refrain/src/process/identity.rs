@@ -67,7 +67,7 @@ impl ProcessIdentity {
             boot_id: here.boot_id,
             pid_namespace: here.pid_namespace,
             pid,
-            start_ticks: procfs::stat(pid)?.start_ticks,
+            start_ticks: procfs::own_stat()?.start_ticks,
             user: Some(user()),
         })
     }
@@ -105,6 +105,9 @@ impl Here {
     /// host, as far as anybody can prove. Neither machine ids nor host names are proof; both come with cloned images. For
     /// the embedded store nothing is lost: its clock begins anew with every boot, and a lease of the boot before has ended.
     fn judge(&self, identity: &ProcessIdentity) -> Liveness {
+        if !procfs::is_ours() {
+            return Liveness::Unknowable;
+        }
         let is_here = identity.pid_namespace == self.pid_namespace && identity.boot_id == self.boot_id;
         if !is_here || self.boot_id.is_empty() {
             return Liveness::Unknowable;

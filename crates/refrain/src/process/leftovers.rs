@@ -84,7 +84,7 @@ impl Tree {
     /// Nearly always nothing is left, and then this costs one look at the list of our children: as orphans come to us, each living
     /// descendant hangs below one of them.
     pub(super) fn end_leftovers(&self, grace: Duration) -> io::Result<Sweep> {
-        if self.orphans_come_here {
+        if self.orphans_come_here && procfs::is_ours() {
             let known = Known::lock();
             if procfs::own_children().is_some_and(|children| children.iter().all(|pid| known.processes.contains(pid))) {
                 return Ok(Sweep::default());
@@ -141,7 +141,11 @@ impl Tree {
         Ok(self.members()?.iter().filter_map(Pinned::new).collect())
     }
 
+    /// Nobody where `/proc` shows another pid namespace: what has our numbers there are strangers.
     fn members(&self) -> io::Result<Vec<Stat>> {
+        if !procfs::is_ours() {
+            return Ok(Vec::new());
+        }
         let mut living = procfs::all()?;
         living.retain(|stat| !stat.ended);
         let untouchable = lineage_of_self(&living);
@@ -182,6 +186,9 @@ impl Tree {
 
     /// Waits for ended orphans of this attempt, and only for them: the program's other children are its own.
     fn reap(&self, seen: &BTreeMap<(i32, u64), Leftover>) {
+        if !procfs::is_ours() {
+            return;
+        }
         let known = Known::lock();
         let only_ours = self.sole_parent && self.orphans_come_here;
         for pid in procfs::own_children().unwrap_or_default() {

@@ -21,9 +21,25 @@ pub(super) struct Stat {
     pub(super) name: String,
 }
 
+/// Whether `/proc` shows the processes of this process's own pid namespace. In one that was made without mounting it anew
+/// (`unshare --pid --fork` without `--mount-proc`) it shows those of another, where our numbers mean strangers.
+pub(super) fn is_ours() -> bool {
+    let own = rustix::process::getpid().as_raw_nonzero().get().to_string();
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == own.as_str())
+}
+
+/// Reads the calling process, whatever its number is in `/proc`.
+pub(super) fn own_stat() -> io::Result<Stat> {
+    read_stat("/proc/self/stat")
+}
+
 /// Reads one process.
 pub(super) fn stat(pid: i32) -> io::Result<Stat> {
-    let text = fs::read(format!("/proc/{pid}/stat"))?;
+    read_stat(&format!("/proc/{pid}/stat"))
+}
+
+fn read_stat(path: &str) -> io::Result<Stat> {
+    let text = fs::read(path)?;
     parse_stat(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unreadable process state"))
 }
 

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal};
 use super::ATTEMPT_VARIABLE;
 use super::guard::Guard;
 use super::leftovers::{Known, Tree};
+use super::procfs;
 use super::shell;
 use super::terminal::Terminal;
 
@@ -92,6 +93,8 @@ pub enum Warning {
         /// The shell that runs the command.
         shell: PathBuf,
     },
+    /// What the command leaves running cannot be seen, and is neither ended nor named.
+    ForeignProc,
     /// Without the guard a `kill -9` of Refrain leaves the command running until the next run ends it.
     NoGuard {
         /// Why it did not start.
@@ -106,6 +109,10 @@ impl fmt::Display for Warning {
                 formatter,
                 "the command has a pipe, and `{}` hides a failure of any part but the last: install bash, or give the command as a list",
                 shell.display()
+            ),
+            Self::ForeignProc => formatter.write_str(
+                "`/proc` shows the processes of another pid namespace, so that what the command leaves running cannot be found: \
+                 mount it anew in this one (`unshare --mount-proc`)",
             ),
             Self::NoGuard { reason } => {
                 write!(
@@ -235,6 +242,9 @@ pub fn spawn(spec: CommandSpec) -> Result<Running, SpawnError> {
     }
     let path = shell::search_path(&spec.env);
     let mut warnings = Vec::new();
+    if !procfs::is_ours() {
+        warnings.push(Warning::ForeignProc);
+    }
     let mut command = command_for(&spec.program, &path, &mut warnings)?;
     let program = command.get_program().to_owned();
     command.current_dir(&spec.cwd).process_group(0);
