@@ -30,6 +30,20 @@ fn a_publication_of_one_host_is_known_on_the_other() {
 }
 
 #[test]
+fn a_repeated_call_takes_few_round_trips() {
+    let shared = Shared::new();
+    let proxy = refrain_testkit::postgres::Proxy::start(shared.database.server().port());
+    let home = shared.home(&proxy.url(&shared.database), "60s", "");
+    home.run(["run", "day", "--date", "2025-03-01"]).success();
+    let before = (proxy.requests(), proxy.connections());
+    home.run(["run", "day", "--date", "2025-03-01"]).success().says("already published");
+    let (requests, connections) = (proxy.requests() - before.0, proxy.connections() - before.1);
+    assert_eq!(connections, 1);
+    // Who the store is, the key, and what is not settled: each one BEGIN, one statement of five messages, one ROLLBACK.
+    assert!(requests <= 21, "{requests} messages");
+}
+
+#[test]
 fn lease_14_of_64_calls_on_two_hosts_one_executes() {
     let shared = Shared::new();
     let hosts = ["etl-1", "etl-2"].map(Host::start);

@@ -20,15 +20,16 @@ impl PostgresStore {
     /// # Crash safety
     /// A store of an earlier format is brought up to date in one transaction.
     pub fn find(link: &Link, options: PostgresOptions) -> Result<Option<Self>> {
-        let store = Self::with(link, options);
-        let (format, is_begun) = match store.sessions.transact(standing) {
+        let mut store = Self::with(link, options);
+        let (format, opened_as) = match store.sessions.transact(standing) {
             Err(fault) if fault.is_absent() => return Ok(None),
             found => found.map_err(|fault| store.told(fault))?,
         };
         if format < schema::FORMAT {
             store.transact_long(schema::prepare)?;
         }
-        Ok(is_begun.then_some(store))
+        store.opened_as = opened_as;
+        Ok(Some(store).filter(|store| store.opened_as.is_some()))
     }
 
     /// Makes the tables if they are missing and begins a store in them that replaces the stores in `replaces` (8.1).
@@ -113,8 +114,14 @@ pub(super) fn replace(work: &mut Work<'_>, identity: &StoreIdentity) -> Result<(
     Ok(())
 }
 
-/// The format of the tables, and whether a store was begun in them.
-fn standing(work: &mut Work<'_>) -> Result<(i64, bool), Fault> {
-    let [format, store_id] = columns(work.query("SELECT format::text, store_id FROM refrain.store", &[])?);
-    Ok((schema::known(format.as_deref())?, store_id.is_some()))
+/// The format of the tables, and the store that was begun in them.
+fn standing(work: &mut Work<'_>) -> Result<(i64, Option<StoreIdentity>), Fault> {
+    let [format, store_id, ancestors] =
+        columns(work.query("SELECT format::text, store_id, ancestors FROM refrain.store", &[])?);
+    let known = schema::known(format.as_deref())?;
+    match of(format.as_deref(), store_id.as_deref(), ancestors.as_deref()) {
+        Ok(identity) => Ok((known, Some(identity))),
+        Err(Fault::Unnamed) => Ok((known, None)),
+        Err(fault) => Err(fault),
+    }
 }

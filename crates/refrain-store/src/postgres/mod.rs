@@ -63,6 +63,7 @@ impl fmt::Debug for PostgresOptions {
 pub struct PostgresStore {
     sessions: Sessions,
     options: PostgresOptions,
+    opened_as: Option<StoreIdentity>,
 }
 
 impl PostgresStore {
@@ -85,8 +86,13 @@ impl PostgresStore {
         self.sessions.link()
     }
 
+    /// Who it was when it was found: that needs no question. [`identity`](StateStore::identity) asks who it is now.
+    pub fn opened_as(&self) -> Option<&StoreIdentity> {
+        self.opened_as.as_ref()
+    }
+
     fn with(link: &Link, options: PostgresOptions) -> Self {
-        Self { sessions: Sessions::new(link.clone(), options.name.clone()), options }
+        Self { sessions: Sessions::new(link.clone(), options.name.clone()), options, opened_as: None }
     }
 
     fn transact<T>(&self, work: impl FnMut(&mut Work<'_>) -> Result<T, Fault>) -> Result<T> {

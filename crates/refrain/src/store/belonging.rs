@@ -23,6 +23,10 @@ pub(super) trait Shared: StateStore {
 }
 
 impl Shared for PostgresStore {
+    fn opened(&self) -> Result<StoreIdentity> {
+        self.opened_as().cloned().map_or_else(|| self.identity(), Ok)
+    }
+
     fn admit(&self, home: &HomeRecord, entry: Entry) -> Result<Option<Stranger>> {
         PostgresStore::admit(self, home, entry)
     }
