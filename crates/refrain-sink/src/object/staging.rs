@@ -139,7 +139,7 @@ pub(super) fn check(place: &Place, files: u64, bytes: u64, guards: &Guards) -> R
         let error = Error::guard(format!("the task wrote nothing for {target}"));
         return Err(match place.kind {
             ObjectKind::Prefix => error.hint(
-                "write files below `$REFRAIN_OUT`, or objects below `$REFRAIN_OUT_URL`; if none are right for this \
+                "write files below `$REFRAIN_OUT`, or objects below `$REFRAIN_OUT_<NAME>_URL`; if none are right for this \
                  partition, add `--allow-empty`",
             ),
             ObjectKind::Object => error.hint("write the file `$REFRAIN_OUT`"),
