@@ -13,7 +13,8 @@ use refrain_testkit::object::{self, Kind};
 use refrain_testkit::postgres::{Database, PgBouncer, Server, Version};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -160,7 +161,8 @@ impl StoreUnderTest for PostgresHome {
 struct Objects(Kind);
 
 struct ObjectsHome {
-    bucket: object::Bucket,
+    bucket: &'static object::Bucket,
+    area: String,
 }
 
 impl ObjectsHome {
@@ -171,7 +173,7 @@ impl ObjectsHome {
 
     fn place(&self) -> (refrain_object::Address, Settings) {
         let environment = Environment::of(self.bucket.environment());
-        let address = BucketStore::address_of(&self.bucket.url("team/_refrain/")).unwrap();
+        let address = BucketStore::address_of(&self.bucket.url(&self.area)).unwrap();
         (address, Settings { environment, ..Settings::default() })
     }
 
@@ -182,7 +184,12 @@ impl ObjectsHome {
 
 impl StoreFactory for Objects {
     fn make(&self) -> Box<dyn StoreUnderTest> {
-        let home = ObjectsHome { bucket: object::Server::shared(self.0).bucket() };
+        // Many stores are in one bucket, each below a prefix of its own: some servers take room for every bucket.
+        static BUCKETS: [OnceLock<object::Bucket>; 4] = [const { OnceLock::new() }; 4];
+        static CASES: AtomicU32 = AtomicU32::new(0);
+        let bucket = BUCKETS[self.0 as usize].get_or_init(|| object::Server::shared(self.0).bucket());
+        let area = format!("team {}/_refrain/", CASES.fetch_add(1, Ordering::Relaxed));
+        let home = ObjectsHome { bucket, area };
         let (address, settings) = home.place();
         let replaces = BTreeSet::from([store_id(9)]);
         BucketStore::create(&address, &settings, replaces, ObjectsHome::options()).unwrap();
@@ -199,7 +206,7 @@ impl StoreUnderTest for ObjectsHome {
     /// too.
     fn advance(&self, ms: u64) {
         const DOUBT_MS: u64 = 1500;
-        for key in self.bucket.keys("team/_refrain/key/") {
+        for key in self.bucket.keys(&format!("{}key/", self.area)) {
             let mut record: serde_json::Value = serde_json::from_slice(&self.bucket.get(&key).unwrap()).unwrap();
             if let Some(expires) = record.pointer_mut("/lease/expires/ms") {
                 *expires = (expires.as_u64().unwrap() - ms - DOUBT_MS).into();
