@@ -87,6 +87,11 @@ impl BucketStore {
         self.place.address()
     }
 
+    /// Who it was when it was last asked: that needs no question. [`identity`](StateStore::identity) asks who it is now.
+    pub fn opened_as(&self) -> Result<StoreIdentity> {
+        self.place.identity()
+    }
+
     fn with(address: &Address, settings: &Settings, options: BucketOptions) -> Result<Self> {
         if address.key.len() > LONGEST_ADDRESS {
             return Err(refrain_core::Error::invalid(format!(

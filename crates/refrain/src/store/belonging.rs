@@ -34,6 +34,10 @@ impl Shared for PostgresStore {
 
 /// A prefix of a bucket is chosen for one project.
 impl Shared for BucketStore {
+    fn opened(&self) -> Result<StoreIdentity> {
+        self.opened_as()
+    }
+
     fn admit(&self, _: &HomeRecord, _: Entry) -> Result<Option<Stranger>> {
         Ok(None)
     }
