@@ -74,15 +74,13 @@ impl Session {
         question: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Fault> {
         let limit = self.patience.into_iter().chain(limit).min();
-        match driver::wait(limit, question)? {
-            Some(answer) => Ok(answer),
-            None => {
-                self.is_silent = true;
-                self.connection.abort();
-                let seconds = limit.unwrap_or_default().as_secs_f32();
-                Err(Fault::Lost(format!("the server accepts what it is sent, and has not answered for {seconds:.0} s")))
-            }
+        if let Some(answer) = driver::wait(limit, question)? {
+            return Ok(answer);
         }
+        self.is_silent = true;
+        self.connection.abort();
+        let seconds = limit.unwrap_or_default().as_secs_f32();
+        Err(Fault::Lost(format!("the server accepts what it is sent, and has not answered for {seconds:.0} s")))
     }
 
     /// How the server is reached.
