@@ -20,5 +20,5 @@ mod xml;
 
 pub use bucket::Bucket;
 pub use programs::{AZURITE_PACKAGE, PYTHON_PACKAGES, azurite, azurite_directory, python, python_directory, weed};
-pub use proxy::{Exchange, Fault, HttpProxy, When};
+pub use proxy::{Exchange, Fault, HttpProxy, Tags, When};
 pub use server::{Azurite, Gcs, Kind, MiniStack, SeaweedFs, Server};

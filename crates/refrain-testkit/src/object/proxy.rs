@@ -59,6 +59,20 @@ pub enum Fault {
     StripConditions,
 }
 
+/// How entity tags look to the client. In conditions they look to the store as it made them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tags {
+    /// As the store makes them.
+    #[default]
+    Own,
+    /// Without quotes.
+    Bare,
+    /// Like those of uploads in parts, which are no digest: `"…-3"`.
+    OfParts,
+    /// Weak: `W/"…"`.
+    Weak,
+}
+
 /// A request that came by, and the status that its client was told; none when the connection was cut, or while there is
 /// no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +111,7 @@ struct State {
     releases: u64,
     /// How far the store's clock is ahead of what it says.
     ahead_s: i64,
+    tags: Tags,
     is_closed: bool,
 }
 
@@ -224,6 +239,11 @@ impl HttpProxy {
     /// Makes the dates of all answers those of a clock that is ahead by `seconds`, or behind.
     pub fn shift_clock(&self, seconds: i64) {
         self.shared.state().ahead_s = seconds;
+    }
+
+    /// Makes the entity tags of all answers look otherwise.
+    pub fn change_tags(&self, tags: Tags) {
+        self.shared.state().tags = tags;
     }
 
     /// Cuts every open connection.
@@ -382,8 +402,20 @@ impl Shared {
     }
 
     fn forward(&self, request: &Request) -> io::Result<Response> {
+        let (ahead_s, tags) = {
+            let state = self.state();
+            (state.ahead_s, state.tags)
+        };
+        let mut request = request.clone();
+        for name in ["if-match", "if-none-match"] {
+            if let Some(tag) = request.headers.get(name).filter(|tag| *tag != "*").map(|tag| tags.own(tag)) {
+                request.headers.set(name, tag);
+            }
+        }
         let mut answer = request.send(self.target)?;
-        let ahead_s = self.state().ahead_s;
+        if let Some(tag) = answer.headers.get("etag").map(|tag| tags.shown(tag)) {
+            answer.headers.set("etag", tag);
+        }
         let date = answer.headers.get("date").and_then(|date| httpdate::parse_http_date(date).ok());
         if let Some(date) = date.filter(|_| ahead_s != 0) {
             let by = Duration::from_secs(ahead_s.unsigned_abs());
@@ -408,6 +440,27 @@ impl Shared {
         for stream in self.state().open.values() {
             // One that is cut already is cut.
             let _cut = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Tags {
+    fn shown(self, tag: &str) -> String {
+        let bare = tag.trim_matches('"');
+        match self {
+            Self::Own => tag.to_owned(),
+            Self::Bare => bare.to_owned(),
+            Self::OfParts => format!("\"{bare}-3\""),
+            Self::Weak => format!("W/\"{bare}\""),
+        }
+    }
+
+    fn own(self, tag: &str) -> String {
+        let bare = tag.trim_start_matches("W/").trim_matches('"');
+        match self {
+            Self::Own => tag.to_owned(),
+            Self::OfParts => format!("\"{}\"", bare.trim_end_matches("-3")),
+            Self::Bare | Self::Weak => format!("\"{bare}\""),
         }
     }
 }
