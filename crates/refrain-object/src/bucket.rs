@@ -201,7 +201,7 @@ impl Bucket {
         let deleted = self.repeat(key, |client, path| async move {
             match client.objects.delete(&path).await {
                 // A store that deletes in bulk tells of a missing object within an answer that is none.
-                Err(error) if client.objects.head(&path).await.is_err_and(|error| is_missing(&error)) => {
+                Err(error) if is_missing(&client, &path).await => {
                     tracing::debug!(%error, "deleted already");
                     Ok(())
                 }
@@ -225,7 +225,7 @@ impl Bucket {
     }
 
     /// Runs a call that may be repeated, and repeats it while the store leaves it open or is busy.
-    fn repeat<T, F>(&self, key: &str, call: impl Fn(Client, Path) -> F) -> Result<T, Fault>
+    pub(crate) fn repeat<T, F>(&self, key: &str, call: impl Fn(Client, Path) -> F) -> Result<T, Fault>
     where
         T: Send + 'static,
         F: Future<Output = object_store::Result<T>> + Send + 'static,
@@ -277,8 +277,10 @@ impl fmt::Debug for Bucket {
     }
 }
 
-fn is_missing(error: &object_store::Error) -> bool {
-    matches!(error, object_store::Error::NotFound { .. })
+/// Asked aside: what the call around it has seen stays what it was.
+async fn is_missing(client: &Client, path: &Path) -> bool {
+    let asked = Arc::new(Call::default()).scope(client.objects.head(path)).await;
+    matches!(asked, Err(object_store::Error::NotFound { .. }))
 }
 
 /// The client's name of a key.

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use object_store::{ObjectStore, PutMode, PutOptions, UpdateVersion};
 use refrain_core::{Error, ErrorKind, Result};
 
+/// How often it is tried out while answers are lost.
+const TRIES: u32 = 3;
+
 impl Bucket {
     /// Tries out, below a key that ends with `/`, everything that a publication and a state need: writing, creating only
     /// where nothing is, replacing only what was read, reading what was written, listing, uploads in parts, deleting.
@@ -18,6 +21,19 @@ impl Bucket {
     /// # Crash safety
     /// A canary that is left behind is a few bytes under `canary/`, which nothing reads.
     pub fn prove(&self, area: &str) -> Result<()> {
+        for _ in 1..TRIES {
+            match self.try_out(area) {
+                // A lost answer, or one to a request that a layer between repeated, says nothing of the store.
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    tracing::info!(bucket = %self.root, %error, "trying it out again");
+                }
+                ended => return ended,
+            }
+        }
+        self.try_out(area)
+    }
+
+    fn try_out(&self, area: &str) -> Result<()> {
         let key = format!("{area}canary/{}", uuid::Uuid::new_v4());
         let proved = self.try_conditions(&key).and_then(|()| self.try_rights(area, &key));
         // Of two failures the first is told.
@@ -28,7 +44,7 @@ impl Bucket {
     fn try_conditions(&self, key: &str) -> Result<()> {
         let first = self.try_put(key, "1", None, "creating an object")?;
         let Some(first) = first else {
-            return Err(self.ignores("refuses to create an object under a name that nobody has used"));
+            return Err(self.refuses("to create an object under a name that nobody has used"));
         };
         if self.try_put(key, "2", None, "creating an object twice")?.is_some() {
             return Err(self.ignores("creates an object that is there already (If-None-Match is ignored)"));
@@ -40,7 +56,7 @@ impl Bucket {
             return Err(self.ignores("tells another version to who reads than to who wrote"));
         }
         let Some(second) = self.try_put(key, "3", Some(&read.version), "replacing an object")? else {
-            return Err(self.ignores("refuses to replace the version that was just read"));
+            return Err(self.refuses("to replace the version that was just read"));
         };
         if self.try_put(key, "4", Some(&first), "replacing an old version")?.is_some() {
             return Err(self.ignores("replaces a version that is not there any more (If-Match is ignored)"));
@@ -93,6 +109,11 @@ impl Bucket {
             }
         });
         put.map_err(|fault: Fault| fault.into_error(&address).within(what))
+    }
+
+    fn refuses(&self, what: &str) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("the store of `{}` refuses {what}", self.root.bucket))
+            .hint("repeat the call; if it stays so, use a store with conditional writes (docs/OBJECTS.md lists them)")
     }
 
     fn ignores(&self, what: &str) -> Error {

@@ -1,7 +1,7 @@
 //! Many files to keys of their own, in parallel: the bytes that are underway are bounded, whatever the number and size of
 //! the files, and each is digested again as it leaves.
 
-use crate::bucket::{Bucket, PATIENCE, path_of};
+use crate::bucket::{Bucket, path_of};
 use crate::driver::wait;
 use crate::fault::Fault;
 use bytes::Bytes;
@@ -70,21 +70,19 @@ impl Bucket {
         if bytes <= SINGLE {
             return Ok(None);
         }
-        let address = self.address(key);
-        let path = path_of(&address)?;
-        let client = self.client.clone();
-        let begun = self.once(&address, PATIENCE, async move { client.parts.create_multipart(&path).await });
-        begun.map(|id| Some(Multipart { id })).map_err(|fault| fault.into_error(&address))
+        let begun = self.repeat(key, |client, path| async move { client.parts.create_multipart(&path).await });
+        begun.map(|id| Some(Multipart { id })).map_err(|fault| fault.into_error(&self.address(key)))
     }
 
     /// Ends an upload in parts without an object. One that is not there any more counts as ended.
     pub fn abort(&self, key: &str, multipart: &Multipart) -> Result<()> {
-        let address = self.address(key);
-        let path = path_of(&address)?;
-        let (client, id) = (self.client.clone(), multipart.id.clone());
-        match self.once(&address, PATIENCE, async move { client.parts.abort_multipart(&path, &id).await }) {
+        let aborted = self.repeat(key, |client, path| {
+            let id = multipart.id.clone();
+            async move { client.parts.abort_multipart(&path, &id).await }
+        });
+        match aborted {
             Ok(()) | Err(Fault::Missing) => Ok(()),
-            Err(fault) => Err(fault.into_error(&address)),
+            Err(fault) => Err(fault.into_error(&self.address(key))),
         }
     }
 
