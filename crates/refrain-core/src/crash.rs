@@ -47,6 +47,8 @@ crash_points! {
     BeforeTask = "before-task",
     /// The task ended (5.8).
     AfterTask = "after-task",
+    /// What a slot's objects will be is written in the bucket; none of them is uploaded.
+    AfterManifest = "after-manifest",
     /// The output of one slot is sealed.
     AfterSeal = "after-seal",
     /// Everything is sealed; nothing is sent (5.9).
@@ -57,7 +59,7 @@ crash_points! {
     AfterIntent = "after-intent",
     /// The data is visible, not yet durable.
     AfterRename = "after-rename",
-    /// Both directories are durable, the head still shows the intent.
+    /// The data is where readers look and durable, the head still shows the intent.
     BeforeRecord = "before-record",
     /// The head shows the publication.
     AfterRecord = "after-record",

@@ -7,7 +7,8 @@ use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
     Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Origin,
-    OutputSlot, PinnedInput, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
+    OutputSlot, PinnedInput, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Sink, Staged, Staging,
+    StagingId,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
@@ -279,7 +280,7 @@ impl<'b> Work<'b> {
     fn discard(&mut self) {
         self.outputs.clear();
         let outside = [ErrorKind::Unavailable, ErrorKind::Unknown, ErrorKind::Invalid, ErrorKind::Internal];
-        let failed_outside = self.driver.failure.as_ref().is_some_and(|failure| outside.contains(&failure.error.kind));
+        let failed_outside = self.driver.failed_as().is_some_and(|kind| outside.contains(&kind));
         for staged in self.staged.drain(..) {
             let Some((slot, _)) = &staged.owner else { continue };
             let sink = self.driver.boundary.sinks.of(slot);
@@ -306,19 +307,26 @@ impl<'b> Work<'b> {
             }
             sinks.push((sink, output));
         }
-        let mut taken = Vec::new();
+        let mut taken: Vec<(&dyn Sink, SealedData)> = Vec::new();
         for (sink, output) in sinks {
             let staging = self.outputs.iter().find(|open| open.staging.slot == output.slot);
             let Some(staging) = staging.map(|open| &open.staging.id) else { return Ok(false) };
-            match sink.take_over(&output.slot, staging, &origin)? {
-                Some(data) => taken.push(data),
-                None => return Ok(false),
+            if let Some(data) = sink.take_over(&output.slot, staging, &origin)? {
+                taken.push((sink, data));
+                continue;
             }
+            // A part is of no use: the task makes all of it again.
+            for (sink, data) in taken {
+                let owner = Some((data.slot.clone(), staging.clone()));
+                sink.discard(&Staged { place: data.staged, owner })?;
+                sink.stage(&data.slot, self.manner(output), staging)?;
+            }
+            return Ok(false);
         }
         self.driver
             .notes
             .push("publishing what an earlier attempt made and could not publish; the command is not run".to_owned());
-        self.taken = taken;
+        self.taken = taken.into_iter().map(|(_, data)| data).collect();
         Ok(true)
     }
 

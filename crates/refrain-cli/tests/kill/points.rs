@@ -26,10 +26,10 @@ pub(crate) fn points(home: &Home, shape: Shape, task: &str) -> Vec<String> {
     points
 }
 
-/// Every point but those of a database's transaction, which the tests of tables kill at.
+/// Every point but those of databases and buckets, which the tests of tables and of objects kill at.
 fn points_of_files() -> impl Iterator<Item = &'static CrashPoint> {
-    let of_a_database = [CrashPoint::BeforeDatabaseCommit, CrashPoint::AfterDatabaseCommit];
-    CrashPoint::ALL.iter().filter(move |point| !of_a_database.contains(point))
+    let of_others = [CrashPoint::BeforeDatabaseCommit, CrashPoint::AfterDatabaseCommit, CrashPoint::AfterManifest];
+    CrashPoint::ALL.iter().filter(move |point| !of_others.contains(point))
 }
 
 fn kill_at_every_point(shape: Shape) {

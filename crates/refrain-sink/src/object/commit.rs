@@ -40,7 +40,7 @@ pub(super) fn commit(
             }
         }),
         ObjectKind::Object => {
-            single::settle(bucket, seen, place)?;
+            single::settle((bucket, seen, probe), place)?;
             let target = bucket.head(&place.target.key)?;
             let answer = seen.change(bucket, place, |record| {
                 let (record, head) = match decide(record, request) {
@@ -56,7 +56,7 @@ pub(super) fn commit(
                 return Ok(answer);
             }
             probe.reach(CrashPoint::AfterIntent);
-            single::settle(bucket, seen, place)?;
+            single::settle((bucket, seen, probe), place)?;
             answer_of(seen, bucket, place, request)
         }
     }
@@ -65,8 +65,12 @@ pub(super) fn commit(
 /// What became of the intent.
 fn answer_of(seen: &Seen, bucket: &Bucket, place: &Place, request: &CommitRequest) -> Result<CommitAnswer> {
     let record = seen.guess(bucket, place)?;
-    if record.is_some_and(|record| record.head.shows(request.publication.attempt)) {
+    if record.as_ref().is_some_and(|record| record.head.shows(request.publication.attempt)) {
         return Ok(CommitAnswer::Committed);
+    }
+    // Another one carried the intent out, or withdrew it, and went on: what the head shows now tells which (5.11).
+    if record.is_none_or(|record| record.head.version != request.expected) {
+        return Ok(CommitAnswer::Rejected);
     }
     Err(Error::new(
         ErrorKind::Conflict,

@@ -116,7 +116,7 @@ impl ObjectSink {
     fn settled(&self, bucket: &Bucket, place: &Place) -> Result<Option<Record>> {
         let record = self.seen.read(bucket, place)?;
         if record.as_ref().is_some_and(|record| record.intent.is_some()) {
-            single::settle(bucket, &self.seen, place)?;
+            single::settle((bucket, &self.seen, &*self.probe), place)?;
             return self.seen.guess(bucket, place);
         }
         Ok(record)
@@ -181,7 +181,7 @@ impl Sink for ObjectSink {
         let (bucket, place) = self.find(slot)?;
         loop {
             // An intent is the business of whoever comes next, before anything else (9.3).
-            single::settle(&bucket, &self.seen, &place)?;
+            single::settle((&bucket, &self.seen, &*self.probe), &place)?;
             let answer = self.seen.change(&bucket, &place, |record| {
                 if record.is_some_and(|record| record.intent.is_some()) {
                     return Ok(Step::Answer(None));
@@ -219,7 +219,7 @@ impl Sink for ObjectSink {
 
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
         let (bucket, place) = self.find(&staging.slot)?;
-        let sealed = seal::seal(&bucket, &place, &staging, guards)?;
+        let sealed = seal::seal((&bucket, &*self.probe), &place, &staging, guards)?;
         self.sealed().insert(sealed.identity.clone());
         staging::remove(&self.directory, &staging.slot, &staging.id)?;
         Ok(staging.sealed(sealed))
@@ -277,8 +277,12 @@ impl Sink for ObjectSink {
         self.sealed().clear();
         let (bucket, place) = self.find(slot)?;
         if Address::is_one(&staged.place) {
-            let manifest = place.target.key_of(&staged.place)?;
-            let prefix = Place::data_of_manifest(&self.buckets.area(&place.target), &manifest);
+            let named = place.target.key_of(&staged.place)?;
+            let (prefix, manifest) = if named.ends_with('/') {
+                (named.clone(), place.manifest_of(&named))
+            } else {
+                (Place::data_of_manifest(&self.buckets.area(&place.target), &named), named)
+            };
             return leftovers::remove_one(&bucket, &prefix, &manifest, Some(id.holder.attempt));
         }
         leftovers::remove(&bucket, &place, id)?;

@@ -80,6 +80,12 @@ impl Place {
         format!("{}{}/v{generation}-{attempt}/", Self::data_of_all(&self.area), self.inner())
     }
 
+    /// The attempt whose own prefix it is.
+    pub(super) fn attempt_of(prefix: &str) -> Option<AttemptId> {
+        let name = prefix.trim_end_matches('/').rsplit('/').next()?;
+        name.split_once('-')?.1.parse().ok()
+    }
+
     /// Ends with `/`: where an attempt copies what it replaces and nobody published.
     pub(super) fn replaced(&self, generation: Generation, attempt: AttemptId) -> String {
         format!("{}{}/v{generation}-{attempt}-replaced/", Self::data_of_all(&self.area), self.inner())

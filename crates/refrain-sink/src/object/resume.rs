@@ -5,7 +5,7 @@
 use super::manifest::{Listed, Manifest};
 use super::place::Place;
 use super::{ObjectKind, staging};
-use refrain_core::{Origin, Result, SealedData, StagingId};
+use refrain_core::{Holder, Origin, Result, SealedData, StagingId};
 use refrain_object::{Bucket, Content, Multipart, Object, Swapped, Upload};
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,7 +71,10 @@ fn missing(
         there.insert(entry.key, entry.size);
         Ok(())
     })?;
-    let output = staging::output(directory, place, &manifest.owner);
+    // Whoever took it over since has uploaded from there too.
+    let Some(maker) = Place::attempt_of(prefix) else { return Ok(None) };
+    let holder = Holder { attempt: maker, ..manifest.owner.holder };
+    let output = staging::output(directory, place, &StagingId { holder, ..manifest.owner.clone() });
     let mut missing = Vec::new();
     for listed in &manifest.objects {
         let key = format!("{prefix}{}", listed.name);

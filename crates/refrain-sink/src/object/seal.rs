@@ -5,8 +5,8 @@ use super::manifest::{Listed, Manifest};
 use super::place::Place;
 use super::staging::{Found, check, found};
 use crate::local::{digest_text, hash_file};
-use refrain_core::{Error, Guards, Open, Result, SealedData, Staging};
-use refrain_object::{Bucket, Multipart, Upload};
+use refrain_core::{CrashPoint, CrashProbe, Error, ErrorKind, Guards, Open, Result, SealedData, Staging};
+use refrain_object::{Bucket, Content, Multipart, Swapped, Upload};
 use std::fs::File;
 use std::path::Path;
 
@@ -21,7 +21,12 @@ const CHUNK: u64 = 8 * 1024 * 1024;
 /// # Crash safety
 /// The manifest is there before the first object: what an attempt leaves behind is named, and goes when it is fenced or
 /// outdone. Each object is there whole or not at all. No reader looks there.
-pub(super) fn seal(bucket: &Bucket, place: &Place, staging: &Staging<Open>, guards: &Guards) -> Result<SealedData> {
+pub(super) fn seal(
+    (bucket, probe): (&Bucket, &dyn CrashProbe),
+    place: &Place,
+    staging: &Staging<Open>,
+    guards: &Guards,
+) -> Result<SealedData> {
     let local = found(place, Path::new(&staging.place))?;
     let (generation, attempt) = (staging.id.generation, staging.id.holder.attempt);
     let prefix = place.data(generation, attempt);
@@ -42,7 +47,11 @@ pub(super) fn seal(bucket: &Bucket, place: &Place, staging: &Staging<Open>, guar
     let listed = if local.is_empty() { written } else { digest(&local)? };
     let (manifest, uploads) = begin(bucket, place, (&local, listed), (staging, guards))?;
     let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
-    bucket.put(&reference.key, text)?;
+    // On a condition, so that a write which is carried out late never undoes what a successor made of the manifest.
+    if let Swapped::Moved(_) = bucket.swap(&reference.key, None, &Content::unique(text))? {
+        return Err(Error::new(ErrorKind::Conflict, format!("somebody else wrote `{}`", reference.key)));
+    }
+    probe.reach(CrashPoint::AfterManifest);
     bucket.upload(uploads)?;
     manifest.sealed(&staging.slot, &reference)
 }

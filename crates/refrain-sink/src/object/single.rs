@@ -7,7 +7,7 @@ use super::manifest::Manifest;
 use super::place::Place;
 use super::record::{Intent, Record, Seen, Step, Tag};
 use super::seal;
-use refrain_core::{Error, Result};
+use refrain_core::{CrashPoint, CrashProbe, Error, Result};
 use refrain_object::{Bucket, Content, Object, Swapped, Version};
 
 /// What became of the object.
@@ -22,12 +22,13 @@ enum Landed {
 ///
 /// # Crash safety
 /// Repeating it is harmless at every point.
-pub(super) fn settle(bucket: &Bucket, seen: &Seen, place: &Place) -> Result<()> {
+pub(super) fn settle((bucket, seen, probe): (&Bucket, &Seen, &dyn CrashProbe), place: &Place) -> Result<()> {
     loop {
         // What is settled already may be settled on a guess: whoever writes next finds out.
         let Some(record) = seen.guess(bucket, place)? else { return Ok(()) };
         let Some(intent) = record.intent.clone() else { return Ok(()) };
         let landed = carry_out(bucket, place, &intent)?;
+        probe.reach(CrashPoint::BeforeRecord);
         let settled = seen.change(bucket, place, |now| {
             let Some(now) = now.filter(|now| now.intent.as_ref() == Some(&intent)) else {
                 return Ok(Step::Answer(false));
@@ -44,6 +45,7 @@ pub(super) fn settle(bucket: &Bucket, seen: &Seen, place: &Place) -> Result<()> 
             Ok(Step::Write(Box::new(next), true))
         })?;
         if settled {
+            probe.reach(CrashPoint::AfterRecord);
             return Ok(());
         }
     }

@@ -113,6 +113,11 @@ pub(super) fn condition(bucket: &Bucket, place: &Place, record: Option<&Record>)
         (ObjectKind::Object, record) => {
             let standing = bucket.head(&place.target.key)?;
             let tag = record.and_then(|record| record.published.as_ref());
+            // One that has landed and is not recorded yet is no change by hand.
+            let intent = record.and_then(|record| record.intent.as_ref()).map(|intent| intent.head.version.to_string());
+            if intent.is_some() && standing.as_ref().is_some_and(|object| object.write_id() == intent.as_deref()) {
+                return Ok(Condition::Intact);
+            }
             Ok(match (standing, record) {
                 (None, None) => Condition::Absent,
                 (None, Some(_)) => Condition::Missing,
