@@ -187,6 +187,9 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Where readers find the publication; prints paths and tables, one a line
     Path(PathArgs),
+    /// Copy one version of an output to a new path, compared with what was published
+    #[command(allow_missing_positional = true)]
+    Fetch(FetchArgs),
     /// Publish an earlier kept version of files and directories again
     Rollback(RollbackArgs),
     /// Settle every attempt whose end is not known
@@ -528,8 +531,8 @@ pub(crate) struct LogArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The beginning of a run's or attempt's id, or a published path
-    #[arg(value_name = "ID|PATH")]
+    /// The beginning of a run's or attempt's id, or a published path or URL
+    #[arg(value_name = "ID|PATH|URL")]
     pub(crate) what: String,
     /// As one JSON document: an array of attempts for an id, which several may begin with; one object for a path
     #[arg(long)]
@@ -553,6 +556,21 @@ pub(crate) struct PathArgs {
     pub(crate) task: String,
     /// Only this output
     pub(crate) output: Option<String>,
+    #[command(flatten)]
+    pub(crate) partition: Partition,
+    /// A kept version instead of the published one
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FetchArgs {
+    /// The task
+    pub(crate) task: String,
+    /// The output, where the task has several
+    pub(crate) output: Option<String>,
+    /// The path of the copy, which must be free: a file, or a directory for a directory or a prefix
+    pub(crate) into: PathBuf,
     #[command(flatten)]
     pub(crate) partition: Partition,
     /// A kept version instead of the published one

@@ -10,7 +10,7 @@ pub(crate) mod state;
 pub(crate) mod status;
 mod story;
 
-use crate::args::{JsonArgs, PathArgs, SinksArgs, WhyArgs};
+use crate::args::{FetchArgs, JsonArgs, PathArgs, SinksArgs, WhyArgs};
 use crate::context::Context;
 use crate::{json, output};
 use comfy_table::{Table, presets};
@@ -82,6 +82,21 @@ pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
     }
     for place in paths {
         output::data(&place.location);
+    }
+    Ok(())
+}
+
+/// `refrain fetch`
+pub(crate) fn fetch(context: &Context, args: &FetchArgs) -> Result<()> {
+    let boundary = context.boundary()?;
+    let key = context.key(&boundary, &args.task, &args.partition)?;
+    Context::known_task(&boundary, &args.task)?;
+    let into = context.directory.join(&args.into);
+    let version = args.version.map(Generation::new);
+    let fetched = boundary.fetch(&key, args.output.as_deref(), version, &into)?;
+    if context.loudness >= output::Loudness::Notes {
+        let (version, location) = (fetched.version, fetched.location);
+        output::say(&format!("version {version} of {location} is copied to {}", args.into.display()));
     }
     Ok(())
 }

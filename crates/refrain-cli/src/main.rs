@@ -62,6 +62,7 @@ fn dispatch(context: &Context, command: &Command) -> Result<u8> {
         Command::Show(args) => look::show::show(context, args),
         Command::Why(args) => look::why(context, args),
         Command::Path(args) => look::path(context, args),
+        Command::Fetch(args) => look::fetch(context, args),
         Command::Rollback(args) => return tend::rollback(context, args),
         Command::Recover(args) => return tend::recover(context, args),
         Command::Gc(args) => tend::gc(context, args),

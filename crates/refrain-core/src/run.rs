@@ -43,6 +43,9 @@ pub struct PinnedInput {
     pub location: String,
     /// The content's version: a digest, or what the input's own system calls a version.
     pub version: String,
+    /// Digest of the content that is kept, where the version is none: equal contents may have different ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// Size, in bytes.
     pub bytes: u64,
     /// What the attempt that pinned it keeps, below the state directory: a link to what attempts read, or the list of an

@@ -1,4 +1,4 @@
-//! The same work on many files, on all cores.
+//! The same work on many files at once.
 
 use refrain_core::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,26 +7,44 @@ use std::thread;
 const BATCH: usize = 32;
 const MOST_THREADS: usize = 4;
 
-/// The results in the items' order; after an error no further item is begun.
+/// Shares work out that keeps a core busy. The results in the items' order; after an error no further item is begun.
 pub(crate) fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     if items.len() <= BATCH {
         return items.iter().map(work).collect();
     }
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    share_out(items, BATCH, threads, work)
+}
+
+/// The same for work that waits: so many items are underway, whatever the number of cores.
+pub(crate) fn at_once<T: Sync, R: Send>(
+    items: &[T],
+    most: usize,
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    share_out(items, 1, most.min(items.len()), work)
+}
+
+fn share_out<T: Sync, R: Send>(
+    items: &[T],
+    batch: usize,
+    threads: usize,
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let share = || -> Result<Vec<(usize, R)>> {
         let mut done = Vec::new();
         loop {
-            let first = next.fetch_add(BATCH, Ordering::Relaxed);
+            let first = next.fetch_add(batch, Ordering::Relaxed);
             if first >= items.len() || failed.load(Ordering::Relaxed) {
                 return Ok(done);
             }
-            for (index, item) in items.iter().enumerate().skip(first).take(BATCH) {
+            for (index, item) in items.iter().enumerate().skip(first).take(batch) {
                 done.push((index, work(item).inspect_err(|_| failed.store(true, Ordering::Relaxed))?));
             }
         }
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let mut done = thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(share)).collect();
         let mut result = share();
@@ -58,5 +76,8 @@ mod tests {
         assert_eq!(on_all_cores(&items, |item| Ok(item * 2)).unwrap(), (0..2000).step_by(2).collect::<Vec<_>>());
         let failing = |item: &usize| if *item == 500 { Err(Error::invalid("no")) } else { Ok(*item) };
         assert!(on_all_cores(&items, failing).is_err());
+        assert_eq!(at_once(&items, 8, |item| Ok(item * 2)).unwrap(), (0..2000).step_by(2).collect::<Vec<_>>());
+        assert!(at_once(&items, 8, failing).is_err());
+        assert!(at_once(&[] as &[usize], 8, failing).unwrap().is_empty());
     }
 }

@@ -40,7 +40,7 @@ pub fn owner_of(pin: &PinnedInput) -> Option<AttemptId> {
 /// never read. A death while a view is made leaves a directory of the attempt, which goes with the attempt.
 pub struct LocalInput {
     state: PathBuf,
-    views: Views,
+    pub(crate) views: Views,
     probe: Arc<dyn CrashProbe>,
     /// What was there when this process looked last, by name and version of the input.
     looks: Mutex<BTreeMap<(String, String, String), Look>>,
@@ -73,7 +73,7 @@ impl LocalInput {
         self.views.sweep(&released, false, dry_run)
     }
 
-    fn directory_of(&self, owner: AttemptId) -> PathBuf {
+    pub(crate) fn directory_of(&self, owner: AttemptId) -> PathBuf {
         self.state.join(PINS).join(owner.to_string())
     }
 
@@ -138,7 +138,7 @@ impl LocalInput {
         .hint("name the directories with the data, or a pattern of files")
     }
 
-    fn remember(&self, pin: &PinnedInput, listing: Listing, fresh: bool) {
+    pub(crate) fn remember(&self, pin: &PinnedInput, listing: Listing, fresh: bool) {
         let look = Look { directories: views::directories_of_copy(&listing), listing, fresh };
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).insert(key_of(pin), look);
     }
@@ -150,18 +150,11 @@ impl LocalInput {
     }
 
     fn open_view(&self, pin: &PinnedInput, hold: &Path) -> Result<PathBuf> {
-        let content = fs::read_link(hold).ok().and_then(|target| self.content_of(&target));
-        if let Some(content) = &content {
-            if self.take_fresh(pin) {
-                return Ok(content.clone());
-            }
-            if let Some(listing) = self.intact(content, &pin.version)? {
-                self.remember(pin, listing, false);
-                return Ok(content.clone());
-            }
+        if let Some(content) = self.kept_view(pin, hold, &pin.version)? {
+            return Ok(content);
         }
         // Said of the damaged view, before another takes its hold.
-        let what = content.and_then(|content| self.damage(&content, pin));
+        let what = self.held_by(hold).and_then(|content| self.damage(&content, pin));
         let holder = hold.parent().unwrap_or(hold);
         match self.view_again(pin, holder)? {
             Some(View { content, listing }) => {
@@ -170,6 +163,21 @@ impl LocalInput {
             }
             None => Err(gone(pin, "the copy that was kept", what)),
         }
+    }
+
+    /// The view of a pin, if its content is what this digest says.
+    pub(crate) fn kept_view(&self, pin: &PinnedInput, hold: &Path, digest: &str) -> Result<Option<PathBuf>> {
+        let Some(content) = self.held_by(hold) else { return Ok(None) };
+        if self.take_fresh(pin) {
+            return Ok(Some(content));
+        }
+        let Some(listing) = self.intact(&content, digest)? else { return Ok(None) };
+        self.remember(pin, listing, false);
+        Ok(Some(content))
+    }
+
+    fn held_by(&self, hold: &Path) -> Option<PathBuf> {
+        self.content_of(&fs::read_link(hold).ok()?)
     }
 
     /// Where a hold leads, below this state directory wherever that is mounted.
@@ -246,6 +254,7 @@ impl Input for LocalInput {
             name: request.name.clone(),
             location: request.location.clone(),
             version,
+            digest: None,
             bytes: listing.bytes(),
             snapshot: Some(snapshot),
             lineage: None,
@@ -349,7 +358,7 @@ fn said(changes: &Changes, pin: &PinnedInput) -> Option<String> {
     (!changes.is_none()).then(|| changes.describe(Path::new(base)))
 }
 
-fn gone(pin: &PinnedInput, which: &str, what: Option<String>) -> Error {
+pub(crate) fn gone(pin: &PinnedInput, which: &str, what: Option<String>) -> Error {
     let what = what.map(|what| format!(" ({what})")).unwrap_or_default();
     Error::refused(format!(
         "the pinned version of the input `{}` ({}) is gone: {which} is not what the run started with{what}",
@@ -358,10 +367,10 @@ fn gone(pin: &PinnedInput, which: &str, what: Option<String>) -> Error {
     .hint("repeat the command with `--rerun`: it opens a new run that pins the input as it is now")
 }
 
-fn key_of(pin: &PinnedInput) -> (String, String, String) {
+pub(crate) fn key_of(pin: &PinnedInput) -> (String, String, String) {
     (pin.name.clone(), pin.location.clone(), pin.version.clone())
 }
 
-mod keep;
+pub(crate) mod keep;
 #[cfg(test)]
 mod tests;

@@ -9,22 +9,34 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// Whether an input can lie in an output's slot, or an output in an input that is a directory. Both are absolute locations,
-/// that of a directory output with a `/` at its end; other spellings of the same place, through links and `..`, are the
+/// that of a directory output with a `/` at its end, or URLs, those of prefixes with a `/` at their ends; other spellings of the same place, through links and `..`, are the
 /// same place.
 pub fn meets(input: &str, output: &str) -> bool {
     let slot = |output: &str| {
         let slot = Automaton::of(output);
         if output.ends_with('/') { slot.and_inside() } else { slot }
     };
+    if is_url(input) != is_url(output) {
+        return false;
+    }
+    // An object is no directory.
+    let may_hold = |input: &str| literal(input).is_some() && (!is_url(input) || input.ends_with('/'));
     let outputs: Vec<_> = spellings(output).iter().map(|output| (slot(output), Automaton::of(output))).collect();
     spellings(input).iter().any(|input| {
-        let (input, inside) = (Automaton::of(input), literal(input).map(|_| Automaton::of(input).and_inside()));
+        let (input, inside) = (Automaton::of(input), may_hold(input).then(|| Automaton::of(input).and_inside()));
         outputs.iter().any(|(slot, output)| input.meets(slot) || inside.as_ref().is_some_and(|it| it.meets(output)))
     })
 }
 
+fn is_url(location: &str) -> bool {
+    location.contains("://")
+}
+
 /// The location as it is written, without `.` and `..`, and with the links of its fixed part resolved.
 fn spellings(location: &str) -> BTreeSet<String> {
+    if is_url(location) {
+        return BTreeSet::from([location.to_owned()]);
+    }
     let parts: Vec<&str> = location.split('/').filter(|part| !part.is_empty()).collect();
     let fixed = parts.iter().take_while(|part| literal(part).is_some()).count();
     let (fixed, rest) = parts.split_at(fixed);
@@ -294,6 +306,12 @@ mod tests {
             ("/w/a/../out.csv", "/w/./out.csv", true),
             ("/w", "/w/DATE/x", true),
             ("/w/a", "/w/DATE/x", false),
+            ("s3://w/2025-03-23.csv", "s3://w/DATE.csv", true),
+            ("s3://w/x/", "s3://w/x/dt=DATE/", true),
+            ("s3://w/x", "s3://w/x/dt=DATE/", false),
+            ("s3://w/dt=2025-01-01/part", "s3://w/dt=DATE/", true),
+            ("s3://w/", "s3://v/a", false),
+            ("/w", "s3://w/a", false),
         ] {
             assert_eq!(meets(input, &output(out)), expected, "{input} and {out}");
         }

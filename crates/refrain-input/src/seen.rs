@@ -68,8 +68,8 @@ impl Seen {
     pub(crate) fn of(state: &Path, root: &Path) -> Self {
         let name = blake3::hash(root.as_os_str().as_bytes()).to_hex();
         let path = state.join(SEEN).join(name.get(..32).unwrap_or_default());
-        let boot = fs::read("/proc/sys/kernel/random/boot_id").ok().and_then(|id| id.get(..36)?.try_into().ok());
-        let mut seen = Self { path, boot, device: trusted_device(root), records: Vec::new(), learned: Vec::new() };
+        let mut seen =
+            Self { path, boot: boot(), device: trusted_device(root), records: Vec::new(), learned: Vec::new() };
         if seen.device.is_some() {
             seen.records = seen.load().unwrap_or_default();
         }
@@ -239,6 +239,11 @@ pub(crate) fn wait_until_settled<'a>(stats: impl Iterator<Item = &'a Stat>) -> b
         waited = true;
     }
     waited
+}
+
+/// Names the time since this kernel was started: what was written in another may have been torn by a power cut.
+pub(crate) fn boot() -> Option<[u8; 36]> {
+    fs::read("/proc/sys/kernel/random/boot_id").ok().and_then(|id| id.get(..36)?.try_into().ok())
 }
 
 /// The device of a directory on a filesystem whose stats are this kernel's own.

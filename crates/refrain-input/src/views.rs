@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// The directory of the views, in the state directory.
 pub(crate) const VIEWS: &str = "views";
-const CONTENT: &str = "content";
+pub(crate) const CONTENT: &str = "content";
 const LIST: &str = "list";
 /// The hold within the directory of one input.
 pub(crate) const HOLD: &str = "view";
@@ -317,10 +317,27 @@ pub(crate) fn make(listing: &mut Listing, base: &OsStr, way: Way, made: &Path) -
     for ((_, digest), (_, known)) in written.iter().zip(listing.files_mut()) {
         *known = Some(*digest);
     }
-    for directory in directories.iter().rev() {
-        place::close_directory(directory).map_err(|error| cannot_copy(directory, error))?;
-    }
+    close_all(&directories)?;
     Ok(written)
+}
+
+/// Nobody may add to the directories of what was made, `content` and those of its listing below `root`, or remove from
+/// them.
+pub(crate) fn close(listing: &Listing, root: &Path, content: &Path) -> Result<()> {
+    let mut directories = vec![content.to_owned()];
+    if !listing.is_file {
+        directories.push(root.to_owned());
+        let below = listing.entries.iter().filter(|entry| entry.node == Node::Directory);
+        directories.extend(below.map(|entry| root.join(&entry.path)));
+    }
+    close_all(&directories)
+}
+
+fn close_all(directories: &[PathBuf]) -> Result<()> {
+    directories
+        .iter()
+        .rev()
+        .try_for_each(|directory| place::close_directory(directory).map_err(|error| cannot_copy(directory, error)))
 }
 
 /// Writes the list of a view that was made.

@@ -12,7 +12,8 @@ mod object;
 pub mod postgres;
 
 pub use local::{
-    LocalKind, LocalSink, ShownKey, claimed_stores, prepare_volume, provenance_of, shown_keys, write_whole,
+    LocalKind, LocalSink, ShownKey, claimed_stores, drop_copy, hand_out, prepare_volume, provenance_of, shown_keys,
+    write_whole,
 };
 pub use memory::MemorySink;
 pub use object::{Buckets, Listed, Manifest, ObjectKind, ObjectSink, overlap as objects_overlap};

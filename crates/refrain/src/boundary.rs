@@ -12,7 +12,7 @@ use crate::sinks::Sinks;
 use crate::store;
 use crate::task::Task;
 use refrain_core::{Adopt, Clock, CrashProbe, Error, Goal, NoProbe, Partition, Result, SlotAddress, StateStore};
-use refrain_input::LocalInput;
+use refrain_input::Inputs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Boundary {
     pub(crate) home: Home,
     pub(crate) store: Arc<dyn StateStore>,
     pub(crate) sinks: Sinks,
-    pub(crate) inputs: LocalInput,
+    pub(crate) inputs: Inputs,
     pub(crate) outside: Outside,
     pub(crate) process: String,
 }
@@ -106,7 +106,8 @@ impl Boundary {
     pub fn with(home: Home, outside: Outside) -> Result<Self> {
         let store = store::open(&home, &outside.clock)?;
         let sinks = Sinks::open(&home, &outside.probe)?;
-        let inputs = LocalInput::new(home.state(), Arc::clone(&outside.probe));
+        let objects = home.config.objects.clone();
+        let inputs = Inputs::new(home.state(), move |address| objects.settings(address), &outside.probe);
         let identity =
             ProcessIdentity::of_self().map_err(|error| Error::io("cannot read this process's identity", error))?;
         let process = serde_json::to_string(&identity).map_err(|error| {

@@ -5,7 +5,9 @@ use crate::peek::partition_flag;
 use crate::places;
 use crate::plan::{Plan, PlannedInput, PlannedSource};
 use crate::task::InputSource;
-use refrain_core::{Error, ErrorKind, Input, Partition, Template};
+use refrain_core::{Error, ErrorKind, Input, Partition, TaskName, Template};
+use refrain_object::Address;
+use std::path::Path;
 
 /// So many intervals before are looked at for one whose input is there.
 const BACK: usize = 7;
@@ -18,11 +20,18 @@ impl Boundary {
             return error;
         }
         let spec = plan.task.inputs.iter().find(|spec| spec.name == input.name);
-        let (PlannedSource::Path { .. }, Some(InputSource::Path { location, .. })) =
+        let (PlannedSource::Path { location: place, .. }, Some(InputSource::Path { location, .. })) =
             (&input.source, spec.map(|spec| &spec.source))
         else {
             return error;
         };
+        if let Some(producer) = self.publisher_of_prefix(place) {
+            let how = match self.home.config.declared(&producer) {
+                Some(_) => format!("read them by in.{} = {{ task = \"{producer}\" }}", input.name),
+                None => "`refrain path` prints their URLs in the home that publishes them".to_owned(),
+            };
+            return error.hint(format!("task `{producer}` publishes to it, and its objects lie in versions: {how}"));
+        }
         let task = &plan.key.task;
         let declared = self.home.config.declared(task);
         let is_declared = declared
@@ -40,6 +49,16 @@ impl Boundary {
             "repeat the call".to_owned()
         };
         error.hint(format!("{origin}{nearest}; when it has arrived: {again}"))
+    }
+
+    /// Who publishes to a prefix below which nothing lies: what is published there is found by its head alone.
+    fn publisher_of_prefix(&self, place: &str) -> Option<TaskName> {
+        if !Address::is_one(place) || !place.ends_with('/') {
+            return None;
+        }
+        let slot = self.sinks.address(place, Path::new("/")).ok()?;
+        let head = self.sinks.of(&slot).ok()?.read(&slot).ok()??;
+        head.publication.is_some().then_some(head.owner.task)
     }
 
     /// The nearest interval before of which the input is there.

@@ -45,6 +45,7 @@ pub mod config;
 mod driver;
 mod elsewhere;
 mod environment;
+pub mod fetch;
 pub mod gc;
 mod heartbeat;
 mod holder;

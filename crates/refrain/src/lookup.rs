@@ -5,9 +5,10 @@ use crate::peek::find_published;
 use crate::plan::Plan;
 use crate::task::Task;
 use refrain_core::{
-    AttemptFilter, AttemptRecord, Error, Generation, Key, Partition, PinnedInput, Publication, Result, SlotAddress,
-    Version,
+    AttemptFilter, AttemptRecord, Error, Generation, Key, OutputSlot, Partition, PinnedInput, Publication, Result,
+    SlotAddress, Version,
 };
+use refrain_object::Address;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::Path;
@@ -70,11 +71,15 @@ fn one_line(record: &AttemptRecord) -> String {
 }
 
 impl Boundary {
-    /// Finds an attempt or run by a part of its id, or a published path.
+    /// Finds an attempt or run by a part of its id, or a published path or URL.
     ///
     /// # Errors
     /// `invalid` when nothing is found, or the part fits several ids.
     pub fn find(&self, id_or_path: &str, base: &Path) -> Result<Found> {
+        if Address::is_one(id_or_path) {
+            let found = self.find_url(id_or_path)?;
+            return Ok(Found::Published(Box::new(found)));
+        }
         let path = base.join(id_or_path);
         if path.symlink_metadata().is_ok()
             && let Some(found) = self.find_path(&path)?
@@ -134,6 +139,20 @@ impl Boundary {
         self.published_at(&slot)
     }
 
+    fn find_url(&self, url: &str) -> Result<PublishedPath> {
+        let prefix = format!("{url}/");
+        let spellings = [url, &prefix];
+        let written = if url.ends_with('/') { &spellings[..1] } else { &spellings[..] };
+        for spelling in written {
+            if let Some(found) = self.published_at(&self.sinks.address(spelling, Path::new("/"))?)? {
+                return Ok(found);
+            }
+        }
+        Err(Error::invalid(format!("nothing is published at `{url}`")).hint(
+            "`refrain status` tells what is published; a prefix is named as its output is, not by one of its objects",
+        ))
+    }
+
     /// A place as `refrain path` prints it that is no path of a filesystem, among those of the runs that the state knows.
     fn find_place(&self, place: &str) -> Result<Option<PublishedPath>> {
         let mut slot = None;
@@ -177,7 +196,6 @@ impl Boundary {
         version: Option<Generation>,
     ) -> Result<Vec<Place>> {
         let key = Key { task: task.name.clone(), partition: partition.key.clone() };
-        // What was published is known by its key; only what never was needs the declaration.
         match self.store.key(&key)?.and_then(|state| state.run) {
             Some(_) => self.paths_of(&self.bare_plan(&key)?, output, version),
             None => self.paths_of(&Plan::new(task, partition, &self.sinks)?, output, version),
@@ -191,6 +209,20 @@ impl Boundary {
     }
 
     fn paths_of(&self, plan: &Plan, output: Option<&str>, version: Option<Generation>) -> Result<Vec<Place>> {
+        let found = self.versions_to_read(plan, output, version)?;
+        let places = found.into_iter().flat_map(|(_, Version { locations, edited, .. })| {
+            locations.into_iter().map(move |location| Place { location, edited })
+        });
+        Ok(places.collect())
+    }
+
+    /// A version of one output or of all: the published one, or a kept one.
+    pub(crate) fn versions_to_read(
+        &self,
+        plan: &Plan,
+        output: Option<&str>,
+        version: Option<Generation>,
+    ) -> Result<Vec<(OutputSlot, Version)>> {
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, plan, state.as_ref())? else {
             let error = Error::invalid(format!("`{}` is not published", plan.key));
@@ -207,7 +239,7 @@ impl Boundary {
             return Err(Error::invalid(format!("`{}` has no output `{}`", plan.key, output.unwrap_or_default()))
                 .hint(format!("its outputs: {}", names.join(", "))));
         }
-        let mut places = Vec::new();
+        let mut found = Vec::new();
         for output in outputs {
             let sink = self.sinks.of(&output.slot)?;
             let versions = sink.versions(&output.slot)?;
@@ -223,9 +255,8 @@ impl Boundary {
                 ))
                 .hint(format!("versions that can be read: {}", list.join(", "))));
             };
-            let place = |location: &String| Place { location: location.clone(), edited: wanted.edited };
-            places.extend(wanted.locations.iter().map(place));
+            found.push((output.clone(), wanted.clone()));
         }
-        Ok(places)
+        Ok(found)
     }
 }

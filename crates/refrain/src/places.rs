@@ -2,8 +2,9 @@
 
 use crate::plan::{Plan, PlannedSource};
 use crate::task::{OutputSpec, Task};
-use refrain_core::{Error, ErrorKind, Partition, Result, Template};
+use refrain_core::{Error, ErrorKind, Partition, PinMode, Result, Template};
 use refrain_input::{escape, meets};
+use refrain_object::Address;
 use std::path::Path;
 
 /// An input's name is also that of a directory in the home.
@@ -29,16 +30,49 @@ pub(crate) fn check_names(task: &Task) -> Result<()> {
 /// The absolute location of an input for one partition. What is filled in stands for itself, whatever it holds.
 ///
 /// # Errors
-/// `invalid` when it cannot be filled in or is not UTF-8, `unsupported` for a URL.
+/// `invalid` when it cannot be filled in, is not UTF-8, or is a URL that names no objects; `unsupported` for another URL.
 pub(crate) fn location(name: &str, template: &Template, task: &Task, partition: &Partition) -> Result<String> {
     let rendered = template.render_with(partition, &task.params, &escape)?;
+    if Address::is_one(&rendered) {
+        let url = object(template, task, partition);
+        return url.map_err(|error| error.within(format!("input `{name}`")));
+    }
     if let Some((scheme, _)) = rendered.split_once("://") {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            format!("input `{name}`: this build reads files and directories, not `{scheme}://`"),
+            format!("input `{name}`: this build reads files, directories and objects, not `{scheme}://`"),
         ));
     }
     absolute(&rendered, task).map_err(|error| error.within(format!("input `{name}`")))
+}
+
+/// The URL of an object or a prefix. No name in it is a pattern.
+fn object(template: &Template, task: &Task, partition: &Partition) -> Result<String> {
+    if template.as_str().contains(['*', '?', '[']) {
+        return Err(Error::invalid(format!(
+            "`{}` is a pattern, and objects are not read by patterns",
+            template.as_str()
+        ))
+        .hint("name a prefix: a URL that ends with `/` means all objects below it"));
+    }
+    let url = template.render(partition, &task.params)?;
+    Address::parse(&url)?;
+    Ok(url)
+}
+
+/// How an input can be held still there.
+///
+/// # Errors
+/// `invalid` for an object that is to share its blocks with a file.
+pub(crate) fn check_mode(name: &str, location: &str, mode: PinMode) -> Result<()> {
+    if Address::is_one(location) && matches!(mode, PinMode::Reflink | PinMode::Link) {
+        return Err(Error::invalid(format!(
+            "input `{name}`: `pin = \"{}\"` is for files, not for {location}",
+            mode.name()
+        ))
+        .hint("leave `pin` out to read a copy, or write pin = \"verify\" to read the objects themselves"));
+    }
+    Ok(())
 }
 
 /// The outputs, and the locations where the task publishes them, for this partition and for others.
@@ -50,21 +84,26 @@ pub(crate) fn published(plan: &Plan) -> Result<Vec<(&OutputSpec, String)>> {
     for output in &plan.outputs {
         let (spec, task) = (&output.spec, &plan.task);
         let shapes = spec.location.shapes(&task.partitions, &plan.partition, &task.params, &escape)?;
-        for shape in shapes.iter().filter(|shape| !shape.contains("://")) {
-            all.push((spec, absolute(shape, task)?));
+        for shape in &shapes {
+            if Address::is_one(shape) {
+                all.push((spec, plain(shape)));
+            } else if !shape.contains("://") {
+                all.push((spec, absolute(shape, task)?));
+            }
         }
     }
     Ok(all)
 }
 
-/// A task that reads its own output by path would read something else with every repetition.
+/// A task that reads its own output by its place would read something else with every repetition.
 pub(crate) fn refuse_self_reads(plan: &Plan) -> Result<()> {
     let paths = plan.inputs.iter().filter_map(|input| match &input.source {
         PlannedSource::Path { location, .. } => Some((&input.name, location)),
         PlannedSource::Publication(_) => None,
     });
     for (input, location) in paths {
-        if let Some((output, _)) = published(plan)?.into_iter().find(|(_, place)| meets(location, place)) {
+        let read = if Address::is_one(location) { escape(&plain(location)) } else { location.clone() };
+        if let Some((output, _)) = published(plan)?.into_iter().find(|(_, place)| meets(&read, place)) {
             return Err(Error::invalid(format!(
                 "input `{input}` of `{}` reads what the task itself publishes: `{location}` meets output `{}` ({})",
                 plan.key, output.name, output.location
@@ -73,6 +112,15 @@ pub(crate) fn refuse_self_reads(plan: &Plan) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A URL with the one name that its scheme has among several.
+fn plain(url: &str) -> String {
+    let named = url.split_once("://").and_then(|(scheme, rest)| {
+        let address = Address::parse(&format!("{scheme}://bucket/")).ok()?;
+        Some(format!("{}://{rest}", address.scheme.name()))
+    });
+    named.unwrap_or_else(|| url.to_owned())
 }
 
 /// How a task declares what it published before.

@@ -36,7 +36,7 @@ pub(crate) struct PlannedInput {
 /// Where the content of an input comes from, for one partition.
 #[derive(Clone, Debug)]
 pub(crate) enum PlannedSource {
-    /// An absolute path.
+    /// An absolute path, or the URL of an object or a prefix.
     Path { location: String, mode: PinMode },
     /// What a task published.
     Publication(PublicationRef),
@@ -160,6 +160,7 @@ fn source_of(spec: &InputSpec, task: &Task, partition: &Partition) -> Result<Pla
     match &spec.source {
         InputSource::Path { location, mode } => {
             let location = places::location(&spec.name, location, task, partition)?;
+            places::check_mode(&spec.name, &location, *mode)?;
             Ok(PlannedSource::Path { location, mode: *mode })
         }
         InputSource::Publication(reference) => Ok(PlannedSource::Publication(reference.clone())),

@@ -124,6 +124,11 @@ impl Sinks {
         [self.directory.capabilities().sink, ObjectKind::Prefix.name()].contains(&slot.sink.as_str())
     }
 
+    /// Whether what is published at the slot are rows.
+    pub(crate) fn is_table(&self, slot: &SlotAddress) -> bool {
+        self.postgres.capabilities().sink == slot.sink
+    }
+
     /// What each sink promises.
     pub fn capabilities() -> [Capabilities; 5] {
         [

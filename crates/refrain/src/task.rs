@@ -68,7 +68,7 @@ pub struct InputSpec {
 /// Where the content of an input comes from.
 #[derive(Clone, Debug)]
 pub enum InputSource {
-    /// A file or directory.
+    /// A file, a directory, an object or a prefix.
     Path {
         /// Where it is.
         location: Template,
@@ -129,7 +129,7 @@ impl fmt::Display for PublicationRef {
 }
 
 impl InputSpec {
-    /// A file or directory that each run keeps a copy of.
+    /// A file, a directory, an object or a prefix that each run keeps a copy of.
     ///
     /// # Errors
     /// `invalid`, without showing the text, when it names a password and is no URL.
@@ -137,7 +137,7 @@ impl InputSpec {
         Self::pinned(name, location, PinMode::default())
     }
 
-    /// A file or directory, held still in this way.
+    /// The same, held still in this way.
     ///
     /// # Errors
     /// As [`path`](Self::path).

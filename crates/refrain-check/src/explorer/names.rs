@@ -94,7 +94,8 @@ pub(super) fn proposal(process: usize, generation: u64, slots: &[u8]) -> RunProp
         name: "in".to_owned(),
         location: String::new(),
         version: process.to_string(),
-        bytes: 0,
+        digest: None,
+            bytes: 0,
         snapshot: None,
         lineage: None,
     };

@@ -65,6 +65,7 @@ pub(super) fn proposal(number: u128) -> RunProposal {
             name: "flights".to_owned(),
             location: "data/flights.csv".to_owned(),
             version: format!("blake3:{number:064x}"),
+            digest: None,
             bytes: u64::MAX,
             snapshot: None,
             lineage: None,

@@ -9,6 +9,9 @@ use refrain::lookup::{Found, PublishedPath};
 use refrain::process::ProcessIdentity;
 use refrain::{Boundary, Result};
 
+/// So many places of a version are named.
+const NAMED: usize = 3;
+
 /// Shows one run, attempt or published path.
 pub(crate) fn show(context: &Context, args: &ShowArgs) -> Result<()> {
     let boundary = match context.boundary() {
@@ -146,9 +149,18 @@ fn published(boundary: &Boundary, path: &PublishedPath) -> Result<()> {
     );
     for version in path.versions.iter().filter(|version| !version.current) {
         let edited = if version.edited { " (changed by hand after it was published)" } else { "" };
-        line("kept", &format!("version {}{edited}: {}", version.generation, version.locations.join(", ")));
+        line("kept", &format!("version {}{edited}: {}", version.generation, places(&version.locations)));
     }
     Ok(())
+}
+
+/// Of a prefix with many objects the first are named.
+fn places(locations: &[String]) -> String {
+    let named = locations.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match locations.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 fn value(path: &PublishedPath) -> serde_json::Value {

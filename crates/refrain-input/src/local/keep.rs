@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// A view that is being made, in the directory of one input of one attempt.
-const MAKING: &str = "making";
+pub(crate) const MAKING: &str = "making";
 /// From this size on, waiting for a copy to be clearly older is cheaper than reading it again.
 const MUCH_BYTES: u64 = 4 << 20;
 
@@ -28,9 +28,19 @@ struct Subject<'a> {
 }
 
 /// Contents as they were read, with the moment before which nothing of it was changed.
-struct Read {
+pub(crate) struct Read {
     files: Vec<(Stat, Hash)>,
     moment: Moment,
+}
+
+impl Read {
+    /// Of copies that nobody but this process has written to until now.
+    pub(crate) fn copies(files: Vec<(Stat, Hash)>) -> Self {
+        if files.iter().map(|(stat, _)| stat.bytes).sum::<u64>() >= MUCH_BYTES {
+            wait_until_settled(files.iter().map(|(stat, _)| stat));
+        }
+        Self { files, moment: Moment::now() }
+    }
 }
 
 impl LocalInput {
@@ -94,7 +104,7 @@ impl LocalInput {
     }
 
     /// The listing of a view, if it is of this version.
-    pub(super) fn intact(&self, content: &Path, version: &str) -> Result<Option<Listing>> {
+    pub(crate) fn intact(&self, content: &Path, version: &str) -> Result<Option<Listing>> {
         match self.read(&Location::Path(content.to_owned())) {
             Ok(listing) => Ok(Some(listing).filter(|listing| listing.version().as_deref() == Some(version))),
             Err(error) if is_change(&error) => Ok(None),
@@ -115,6 +125,17 @@ impl LocalInput {
             return Err(changing(&listing.root));
         };
         views::describe(&listing, made)?;
+        let view = self.put(made, (name, &subject.base, subject.holder), (&version, &read))?;
+        Ok((view, version))
+    }
+
+    /// Puts a view at its place that this process has just made of contents that it knows.
+    pub(crate) fn put(
+        &self,
+        made: &Path,
+        (name, base, holder): (String, &OsStr, &Path),
+        (version, read): (&str, &Read),
+    ) -> Result<View> {
         let is_intact = |content: &Path| {
             let mut view = Listing::take(&Location::Path(content.to_owned()))?;
             let mut seen = Seen::of(&self.state, root_of(&view));
@@ -122,10 +143,9 @@ impl LocalInput {
             seen.recall(&mut view);
             seen.complete(&mut view)?;
             seen.save();
-            Ok(Some(view).filter(|view| view.version().as_deref() == Some(&version)))
+            Ok(Some(view).filter(|view| view.version().as_deref() == Some(version)))
         };
-        let wanted = Wanted { name, base: &subject.base, holder: subject.holder, is_intact: &is_intact };
-        Ok((self.views.put(made, &wanted)?, version))
+        self.views.put(made, &Wanted { name, base, holder, is_intact: &is_intact })
     }
 
     /// The files that are read here for the copy are known from now on.
@@ -149,11 +169,7 @@ impl LocalInput {
                 seen.learn(stat, digest, before);
             }
         }
-        if listing.bytes() >= MUCH_BYTES {
-            wait_until_settled(files.iter().map(|(stat, _)| stat));
-        }
-        // Nobody but this process has written to the copies until now.
-        Ok((listing, Read { files, moment: Moment::now() }))
+        Ok((listing, Read::copies(files)))
     }
 
     /// A second name changes a file's times, so that a write in between would not show: all is read again.

@@ -8,6 +8,7 @@ mod address;
 mod claim;
 mod commit;
 pub(crate) mod durable;
+mod hand_out;
 mod hash;
 mod identity;
 mod journal;
@@ -29,6 +30,7 @@ mod versions;
 mod volume;
 mod whole;
 
+pub use hand_out::{drop_copy, hand_out};
 pub use lost::{ShownKey, claimed_stores, shown_keys};
 pub use provenance::provenance_of;
 pub use volume::prepare_volume;

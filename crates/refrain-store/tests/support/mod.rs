@@ -62,6 +62,7 @@ pub(crate) fn proposal(number: u128) -> RunProposal {
             name: "flights".to_owned(),
             location: "data/flights/2025-03-24.csv".to_owned(),
             version: format!("blake3:{number:064x}"),
+            digest: None,
             bytes: 4096,
             snapshot: Some(format!("pins/{number:032x}")),
             lineage: None,

@@ -82,6 +82,7 @@ impl Boundary {
             name: input.to_owned(),
             location: readable.publications.first().map_or_else(String::new, |one| self.locate(&one.slot)),
             version: readable.version(),
+            digest: None,
             bytes: digest.as_ref().map_or(0, |digest| digest.bytes),
             snapshot: copy.as_deref().map(place),
             lineage: Some(Lineage {
