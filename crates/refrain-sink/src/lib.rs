@@ -16,5 +16,5 @@ pub use local::{
     write_whole,
 };
 pub use memory::MemorySink;
-pub use object::{Buckets, Listed, Manifest, ObjectKind, ObjectSink, overlap as objects_overlap};
+pub use object::{Buckets, Listed, Manifest, ObjectKind, ObjectSink, PrefixManner, Reader, overlap as objects_overlap};
 pub use postgres::PostgresSink;

@@ -69,7 +69,8 @@ impl Plan {
                 }
                 let location = spec.location.render(partition, &task.params)?;
                 let slot = sinks.address(&location, &task.base).map_err(named)?;
-                Ok(PlannedOutput { spec: spec.clone(), slot, manner: None })
+                let manner = sinks.prefix_manner(&slot, &spec.readers).map_err(named)?;
+                Ok(PlannedOutput { spec: spec.clone(), slot, manner })
             })
             .collect::<Result<Vec<_>>>()?;
         refuse_overlap(&outputs, sinks)?;

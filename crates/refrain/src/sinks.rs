@@ -10,7 +10,9 @@ use refrain_core::{
 use refrain_object::{Address, Bucket};
 use refrain_postgres::Link;
 use refrain_sink::postgres::{Manner, TABLES, sql_for};
-use refrain_sink::{Buckets, LocalKind, LocalSink, ObjectKind, ObjectSink, PostgresSink, objects_overlap};
+use refrain_sink::{
+    Buckets, LocalKind, LocalSink, ObjectKind, ObjectSink, PostgresSink, PrefixManner, Reader, objects_overlap,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,6 +75,19 @@ impl Sinks {
             });
         }
         if location.ends_with('/') { self.directory.address(location, base) } else { self.file.address(location, base) }
+    }
+
+    /// How a prefix is published for these readers.
+    ///
+    /// # Errors
+    /// `invalid` when there are readers, and the slot is no prefix.
+    pub(crate) fn prefix_manner(&self, slot: &SlotAddress, readers: &[Reader]) -> Result<Option<String>> {
+        let manner = PrefixManner::of(readers);
+        if manner.is_some() && slot.sink != ObjectKind::Prefix.name() {
+            return Err(Error::invalid("`readers` is for prefixes of objects")
+                .hint("end the URL with `/`, as in s3://lake/delays/dt={date}/, or leave `readers` out"));
+        }
+        manner.map(|manner| manner.write()).transpose()
     }
 
     /// The slot of a table for one key.

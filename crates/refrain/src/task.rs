@@ -2,6 +2,7 @@
 
 use crate::table::{SourceSpec, TableSpec};
 use refrain_core::{Error, Keep, PartitionScheme, PinMode, Result, RetryPolicy, TaskName, Template, names_password};
+use refrain_sink::Reader;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -177,6 +178,8 @@ pub struct OutputSpec {
     pub min_rows: Option<u64>,
     /// A shell command that must succeed; `REFRAIN_CHECK` is the staged output.
     pub check: Option<String>,
+    /// For whom the versions of a prefix are prepared.
+    pub readers: Vec<Reader>,
     /// The table that it is, if it is one.
     pub table: Option<Box<TableSpec>>,
 }
@@ -197,6 +200,7 @@ impl OutputSpec {
             min_files: None,
             min_rows: None,
             check: None,
+            readers: Vec::new(),
             table: None,
         })
     }

@@ -20,6 +20,9 @@ pub struct Manifest {
     pub prefix: String,
     /// The objects, in the order of their names.
     pub objects: Vec<Listed>,
+    /// What is written beside them for programs that know nothing of Refrain, in the same prefix; no part of the content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub for_readers: Vec<Listed>,
     /// What they were made for: task, partition, run, attempt, output.
     pub provenance: serde_json::Value,
     /// Whose they are.
@@ -62,6 +65,7 @@ impl Manifest {
             location: place.target.to_string(),
             prefix: place.target.at(prefix).to_string(),
             objects,
+            for_readers: Vec::new(),
             provenance: serde_json::from_str(&guards.provenance).unwrap_or_default(),
             owner: owner.clone(),
             origin: guards.origin.clone(),

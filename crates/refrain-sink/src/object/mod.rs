@@ -13,6 +13,7 @@ mod commit;
 mod leftovers;
 mod manifest;
 mod place;
+mod readers;
 mod record;
 mod resume;
 mod seal;
@@ -22,6 +23,7 @@ mod versions;
 
 pub use buckets::Buckets;
 pub use manifest::{Listed, Manifest};
+pub use readers::{PrefixManner, Reader};
 
 use jiff::Timestamp;
 use place::Place;
@@ -206,9 +208,9 @@ impl Sink for ObjectSink {
         }
     }
 
-    fn stage(&self, slot: &SlotAddress, _manner: Option<&str>, id: &StagingId) -> Result<Staging<Open>> {
+    fn stage(&self, slot: &SlotAddress, manner: Option<&str>, id: &StagingId) -> Result<Staging<Open>> {
         let (_, place) = self.find(slot)?;
-        let output = staging::make(&self.directory, &place, id)?;
+        let output = staging::make(&self.directory, &place, (id, manner))?;
         let mut open = Staging::open(slot.clone(), id.clone(), output);
         if self.kind == ObjectKind::Prefix {
             let prefix = place.target.at(place.data(id.generation, id.holder.attempt));
@@ -219,7 +221,8 @@ impl Sink for ObjectSink {
 
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
         let (bucket, place) = self.find(&staging.slot)?;
-        let sealed = seal::seal((&bucket, &*self.probe), &place, &staging, guards)?;
+        let manner = staging::manner(&self.directory, &staging.slot, &staging.id)?;
+        let sealed = seal::seal((&bucket, &*self.probe), &place, (&staging, &manner), guards)?;
         self.sealed().insert(sealed.identity.clone());
         staging::remove(&self.directory, &staging.slot, &staging.id)?;
         Ok(staging.sealed(sealed))

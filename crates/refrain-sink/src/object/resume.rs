@@ -4,7 +4,7 @@
 
 use super::manifest::{Listed, Manifest};
 use super::place::Place;
-use super::{ObjectKind, staging};
+use super::{ObjectKind, readers, staging};
 use refrain_core::{Holder, Origin, Result, SealedData, StagingId};
 use refrain_object::{Bucket, Content, Multipart, Object, Swapped, Upload};
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ fn take(
     }
     tracing::info!(rule = "5.7", target = %place.target, objects = missing.len(), "taking over what was sealed before");
     bucket.upload(missing)?;
+    readers::put(bucket, place, &prefix, &taken)?;
     taken.sealed(&place.slot(), &reference).map(Some)
 }
 

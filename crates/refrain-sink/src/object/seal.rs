@@ -3,6 +3,7 @@
 use super::ObjectKind;
 use super::manifest::{Listed, Manifest};
 use super::place::Place;
+use super::readers::{self, PrefixManner};
 use super::staging::{Found, check, found};
 use crate::local::{digest_text, hash_file};
 use refrain_core::{CrashPoint, CrashProbe, Error, ErrorKind, Guards, Open, Result, SealedData, Staging};
@@ -24,7 +25,7 @@ const CHUNK: u64 = 8 * 1024 * 1024;
 pub(super) fn seal(
     (bucket, probe): (&Bucket, &dyn CrashProbe),
     place: &Place,
-    staging: &Staging<Open>,
+    (staging, manner): (&Staging<Open>, &PrefixManner),
     guards: &Guards,
 ) -> Result<SealedData> {
     let local = found(place, Path::new(&staging.place))?;
@@ -45,7 +46,9 @@ pub(super) fn seal(
         .hint("publish to a prefix, which takes files of any size: end the URL with `/`"));
     }
     let listed = if local.is_empty() { written } else { digest(&local)? };
-    let (manifest, uploads) = begin(bucket, place, (&local, listed), (staging, guards))?;
+    let for_readers = manner.objects(place, &prefix, &listed)?.into_iter().map(|(listed, _)| listed).collect();
+    let (mut manifest, uploads) = begin(bucket, place, (&local, listed), (staging, guards))?;
+    manifest.for_readers = for_readers;
     let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
     // On a condition, so that a write which is carried out late never undoes what a successor made of the manifest.
     if let Swapped::Moved(_) = bucket.swap(&reference.key, None, &Content::unique(text))? {
@@ -53,6 +56,7 @@ pub(super) fn seal(
     }
     probe.reach(CrashPoint::AfterManifest);
     bucket.upload(uploads)?;
+    readers::put(bucket, place, &prefix, &manifest)?;
     manifest.sealed(&staging.slot, &reference)
 }
 

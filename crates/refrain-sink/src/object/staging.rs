@@ -3,6 +3,7 @@
 
 use super::ObjectKind;
 use super::place::Place;
+use super::readers::PrefixManner;
 use crate::directory::{Go, walk};
 use refrain_core::{Error, ErrorKind, Guards, Result, SlotAddress, Staged, StagingId};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ const OWNER: &str = "owner.json";
 struct Owner {
     slot: SlotAddress,
     id: StagingId,
+    /// How it is published, where something is said of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    manner: Option<String>,
 }
 
 /// A file that a task wrote.
@@ -35,11 +39,11 @@ pub(super) struct Found {
 ///
 /// # Crash safety
 /// Nothing here need survive a power cut: the attempt does not either. A directory without its owner is reported by gc.
-pub(super) fn make(directory: &Path, place: &Place, id: &StagingId) -> Result<String> {
+pub(super) fn make(directory: &Path, place: &Place, (id, manner): (&StagingId, Option<&str>)) -> Result<String> {
     let slot = place.slot();
     let own = own(directory, &slot, id);
     let output = output(directory, place, id);
-    let owner = serde_json::to_vec(&Owner { slot, id: id.clone() })
+    let owner = serde_json::to_vec(&Owner { slot, id: id.clone(), manner: manner.map(str::to_owned) })
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a staging's owner").because(error))?;
     let made = match place.kind {
         ObjectKind::Prefix => &output,
@@ -54,6 +58,15 @@ pub(super) fn make(directory: &Path, place: &Place, id: &StagingId) -> Result<St
 /// What the task of an attempt writes.
 pub(super) fn output(directory: &Path, place: &Place, id: &StagingId) -> PathBuf {
     own(directory, &place.slot(), id).join("out").join(place.base_name())
+}
+
+/// How what is staged is published.
+pub(super) fn manner(directory: &Path, slot: &SlotAddress, id: &StagingId) -> Result<PrefixManner> {
+    let path = own(directory, slot, id).join(OWNER);
+    let text = fs::read(&path).map_err(|error| Error::io(format!("cannot read `{}`", path.display()), error))?;
+    let owner: Owner = serde_json::from_slice(&text)
+        .map_err(|error| Error::corrupt(format!("`{}` cannot be read: {error}", path.display())))?;
+    PrefixManner::read(owner.manner.as_deref())
 }
 
 /// Removes the place.

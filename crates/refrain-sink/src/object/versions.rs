@@ -142,8 +142,12 @@ fn foreign_below(bucket: &Bucket, place: &Place) -> Result<Condition> {
 fn listed(bucket: &Bucket, place: &Place, data: &SealedData) -> Result<Condition> {
     let Some(manifest) = Manifest::of(bucket, data)? else { return Ok(Condition::Missing) };
     let prefix = place.target.key_of(&manifest.prefix)?;
-    let mut expected: BTreeMap<&str, u64> =
-        manifest.objects.iter().map(|object| (object.name.as_str(), object.bytes)).collect();
+    let mut expected: BTreeMap<&str, u64> = manifest
+        .objects
+        .iter()
+        .chain(&manifest.for_readers)
+        .map(|object| (object.name.as_str(), object.bytes))
+        .collect();
     let mut difference = None;
     bucket.list(&prefix, |entry| {
         let name = entry.key.strip_prefix(&prefix).unwrap_or(&entry.key);

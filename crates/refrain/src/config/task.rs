@@ -4,6 +4,7 @@ use super::expand::expand;
 use super::section::{Section, describe};
 use crate::task::{CommandClock, CommandLine, InputSpec, OnChange, OutputSpec, Task};
 use refrain_core::{Calendar, Error, Grain, Keep, PartitionScheme, PinMode, Result, nearest};
+use refrain_sink::Reader;
 use std::path::Path;
 use toml::Value;
 
@@ -225,6 +226,7 @@ fn read_output(entry: &Entry, value: Value, scheme: &PartitionScheme, lookup: Lo
             let min_bytes = section.number("min_bytes")?;
             let min_files = section.number("min_files")?;
             let check = section.text("check")?;
+            let readers = readers(&mut section)?;
             let allow_empty = section.flag("allow_empty")?.unwrap_or(false);
             let stdout = section.flag("stdout")?.unwrap_or(false);
             section.done()?;
@@ -232,10 +234,30 @@ fn read_output(entry: &Entry, value: Value, scheme: &PartitionScheme, lookup: Lo
                 Some(table) => OutputSpec::table(&entry.name, table, scheme)?,
                 None => OutputSpec::new(&entry.name, &expand(&entry.path, &path.ok_or(missing)?, lookup)?)?,
             };
-            Ok(OutputSpec { stdout, allow_empty, min_bytes, min_files, min_rows, check, ..output })
+            Ok(OutputSpec { stdout, allow_empty, min_bytes, min_files, min_rows, check, readers, ..output })
         }
         other => Err(no_path(entry, &other)),
     }
+}
+
+fn readers(section: &mut Section) -> Result<Vec<Reader>> {
+    let names = section.texts("readers")?.unwrap_or_default();
+    let known = |name: &String| Reader::ALL.into_iter().find(|reader| reader.name() == name);
+    let read = |name: String| {
+        known(&name).ok_or_else(|| {
+            let names = Reader::ALL.map(Reader::name);
+            let error = Error::invalid(format!(
+                "`{}` takes \"{}\", not \"{name}\"",
+                section.name("readers"),
+                names.join("\" and \"")
+            ));
+            match nearest(&name, names) {
+                Some(known) => error.hint(format!("did you mean \"{known}\"?")),
+                None => error,
+            }
+        })
+    };
+    names.into_iter().map(read).collect()
 }
 
 fn no_path(entry: &Entry, found: &Value) -> Error {
