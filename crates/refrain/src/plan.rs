@@ -69,7 +69,7 @@ impl Plan {
                 }
                 let location = spec.location.render(partition, &task.params)?;
                 let slot = sinks.address(&location, &task.base).map_err(named)?;
-                let manner = sinks.prefix_manner(&slot, &spec.readers).map_err(named)?;
+                let manner = Sinks::prefix_manner(&slot, &spec.readers).map_err(named)?;
                 Ok(PlannedOutput { spec: spec.clone(), slot, manner })
             })
             .collect::<Result<Vec<_>>>()?;

@@ -81,7 +81,7 @@ impl Sinks {
     ///
     /// # Errors
     /// `invalid` when there are readers, and the slot is no prefix.
-    pub(crate) fn prefix_manner(&self, slot: &SlotAddress, readers: &[Reader]) -> Result<Option<String>> {
+    pub(crate) fn prefix_manner(slot: &SlotAddress, readers: &[Reader]) -> Result<Option<String>> {
         let manner = PrefixManner::of(readers);
         if manner.is_some() && slot.sink != ObjectKind::Prefix.name() {
             return Err(Error::invalid("`readers` is for prefixes of objects")

@@ -110,7 +110,7 @@ pub(super) fn put(bucket: &Bucket, place: &Place, prefix: &str, manifest: &Manif
     let named = |reader: &Reader| manifest.for_readers.iter().any(|listed| listed.name == reader.object());
     let manner = PrefixManner { readers: Reader::ALL.into_iter().filter(named).collect() };
     for (listed, text) in manner.objects(place, prefix, &manifest.objects)? {
-        bucket.put(&format!("{prefix}{}", listed.name), text.into())?;
+        bucket.put(&format!("{prefix}{}", listed.name), text)?;
     }
     Ok(())
 }
