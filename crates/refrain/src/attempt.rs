@@ -207,11 +207,7 @@ impl<'b> Work<'b> {
                     self.held.extend(held.map(|held| (pin.name.clone(), held)));
                     place
                 }
-                None => {
-                    let (place, read) = self.driver.open_path(pin)?;
-                    self.read.push(read);
-                    place
-                }
+                None => self.driver.open_path(pin, &mut self.read)?,
             };
             self.inputs.push((pin.name.clone(), place));
         }

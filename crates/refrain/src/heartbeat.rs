@@ -96,7 +96,7 @@ impl Drop for Heartbeat {
 /// Asks for renewals until the heartbeat is stopped (nothing), or the lease is lost.
 fn watch(ttl: Duration, asked: Stopwatch, ask: &Sender<()>, inbox: &Receiver<Message>) -> Option<Loss> {
     let interval = ttl / 3;
-    let limit = (ttl - (ttl / 10).min(MOST_MARGIN)).max(LEAST);
+    let limit = ttl.saturating_sub((ttl / 10).min(MOST_MARGIN)).max(LEAST);
     // The beginning of the last question that the store said yes to: the lease lasts a ttl from there, or longer.
     let mut confirmed = asked;
     let (mut last_question, mut is_pending, mut why) = (asked, false, None);
