@@ -138,6 +138,19 @@ pub struct AttemptFilter {
     pub limit: Option<u32>,
 }
 
+impl AttemptFilter {
+    /// The attempt of this key.
+    pub fn of(key: &Key, attempt: AttemptId) -> Self {
+        Self {
+            task: Some(key.task.clone()),
+            partition: Some(key.partition.clone()),
+            id_part: Some(attempt.to_string()),
+            limit: Some(1),
+            ..Self::default()
+        }
+    }
+}
+
 /// One attempt, as the store remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRecord {

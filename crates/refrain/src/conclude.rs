@@ -7,8 +7,8 @@ use crate::peek::{already_published, changes, partition_flag};
 use crate::process::ProcessIdentity;
 use crate::report::{Conclusion, ErrorReport, Report, exit_code, outcome_of};
 use refrain_core::{
-    Answer, AttemptFilter, Cause, Doubt, Error, ErrorKind, Head, Lease, Outcome, Publication, Refusal, SlotAddress,
-    Window,
+    Answer, AttemptFilter, Cause, Doubt, Error, ErrorKind, Head, Key, Lease, Outcome, Publication, Refusal,
+    SlotAddress, Window,
 };
 
 /// The conclusion of an attempt.
@@ -129,7 +129,7 @@ fn held(driver: &Driver<'_>) -> Error {
     let key = &driver.plan.key;
     let error = match &driver.other {
         Some(Other::Lease(lease)) => {
-            Error::new(ErrorKind::Held, format!("`{key}` is being run by {}", describe(driver.boundary, lease)))
+            Error::new(ErrorKind::Held, format!("`{key}` is being run by {}", describe(driver.boundary, key, lease)))
         }
         _ => Error::new(ErrorKind::Held, format!("`{key}` is being run by another attempt")),
     };
@@ -137,10 +137,10 @@ fn held(driver: &Driver<'_>) -> Error {
 }
 
 /// Who, where, since when.
-pub(crate) fn describe(boundary: &Boundary, lease: &Lease) -> String {
+pub(crate) fn describe(boundary: &Boundary, key: &Key, lease: &Lease) -> String {
     let place = serde_json::from_str::<ProcessIdentity>(&lease.process)
         .map_or_else(|_| "an unknown process".to_owned(), |process| process.to_string());
-    let filter = AttemptFilter { id_part: Some(lease.attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+    let filter = AttemptFilter::of(key, lease.attempt);
     let since = boundary.store.attempts(&filter).ok().and_then(|found| found.into_iter().next());
     let since = since.map(|record| format!(", since {:.0}", record.started_at)).unwrap_or_default();
     format!("attempt {} ({place}{since})", lease.attempt)
@@ -182,7 +182,7 @@ fn taken(driver: &Driver<'_>) -> String {
     };
     match (&state.lease, &state.last_attempt) {
         (Some(lease), _) if lease.attempt != driver.id => {
-            format!("its lease had ended, and {} took it", describe(driver.boundary, lease))
+            format!("its lease had ended, and {} took it", describe(driver.boundary, &driver.plan.key, lease))
         }
         (_, Some(last)) if last.attempt != driver.id => {
             format!("its lease had ended, and attempt {} took it, which has ended since", last.attempt)

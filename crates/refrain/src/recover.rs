@@ -61,7 +61,7 @@ impl Boundary {
         if let Some(lease) = self.store.key(key)?.and_then(|state| state.lease) {
             let life = life_of(&lease);
             if life == Liveness::Alive || (life == Liveness::Unknowable && !lease.expired(&self.store.now()?)) {
-                return Ok(Finding::Running(crate::conclude::describe(self, &lease)));
+                return Ok(Finding::Running(crate::conclude::describe(self, key, &lease)));
             }
         }
         let plan = self.bare_plan(key)?;

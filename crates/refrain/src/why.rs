@@ -105,7 +105,7 @@ impl Boundary {
             let dead = life_of(lease) == Liveness::Dead;
             if !dead && !lease.expired(&self.store.now()?) {
                 why.would = Would::Wait;
-                why.because.push(format!("it is being run by {}", describe(self, lease)));
+                why.because.push(format!("it is being run by {}", describe(self, &plan.key, lease)));
                 why.next = Some(format!("refrain run {}{} --wait", plan.key.task, partition_flag(plan)));
                 return Ok(why);
             }
@@ -141,7 +141,7 @@ impl Boundary {
             "version {generation} was published by attempt {} (sealed {:.0}{})",
             publication.attempt,
             publication.sealed_at,
-            who(self, publication.attempt)?.map(|who| format!(", {who}")).unwrap_or_default()
+            who(self, &plan.key, publication.attempt)?.map(|who| format!(", {who}")).unwrap_or_default()
         ));
         if why.would == Would::Run {
             why.would = Would::Nothing;
@@ -349,8 +349,8 @@ fn refuse(why: &mut Why, input: &str, error: Error) {
 }
 
 /// The process of an attempt, if the store remembers it.
-fn who(boundary: &Boundary, attempt: AttemptId) -> Result<Option<String>> {
-    let filter = AttemptFilter { id_part: Some(attempt.to_string()), limit: Some(1), ..AttemptFilter::default() };
+fn who(boundary: &Boundary, key: &Key, attempt: AttemptId) -> Result<Option<String>> {
+    let filter = AttemptFilter::of(key, attempt);
     let record = boundary.store.attempts(&filter)?.into_iter().next();
     let process = record.and_then(|record| serde_json::from_str::<ProcessIdentity>(&record.process).ok());
     Ok(process.map(|process| process.to_string()))

@@ -1,6 +1,7 @@
 //! Takes over what a home knows, so that many hosts can go on with it.
 
 use super::identity::Begun;
+use super::place::at_once;
 use super::record::Record;
 use super::{BATCH, BucketOptions, BucketStore, names};
 use crate::chance::fresh_store_id;
@@ -85,7 +86,7 @@ impl BucketStore {
 
     /// Takes away what a copy wrote that nobody went on with: its store never was one.
     fn clear(&self, keys: &[Key], abandoned: StoreId) -> Result<()> {
-        self.place.at_once(keys, |key| match self.place.read(key)? {
+        at_once(keys, |key| match self.place.read(key)? {
             Some(record) if record.store != abandoned => Err(self.in_use()),
             Some(_) => self.place.bucket().delete(&format!("{}{}", self.address().key, names::key(key))),
             None => Ok(()),
@@ -109,7 +110,7 @@ impl BucketStore {
         let (mut keys, mut attempts) = (0, 0);
         let mut batch: Vec<Record> = Vec::new();
         let mut send = |batch: &mut Vec<Record>| {
-            let written = self.place.at_once(batch, |record| self.place.create(record.clone()))?;
+            let written = at_once(batch, |record| self.place.create(record.clone()))?;
             if written.contains(&false) {
                 return Err(self.disturbed());
             }

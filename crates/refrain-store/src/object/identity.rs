@@ -1,7 +1,7 @@
 //! Who this store is and what it replaces (PROTOCOL 1.3, 8.1): `store.json`, whose first writing begins the store.
 
 use super::names;
-use super::place::{Fate, From, Place};
+use super::place::{Fate, From, Place, at_once};
 use super::{BucketOptions, BucketStore};
 use crate::chance::{fresh_nonce, fresh_store_id};
 use jiff::Timestamp;
@@ -99,7 +99,7 @@ impl BucketStore {
         })?;
         self.place.learn_identity(&identity);
         let keys = self.place.keys(None)?;
-        self.place.at_once(&keys, |key| {
+        at_once(&keys, |key| {
             self.place.change(key, From::Store, self.place.patience(), |record| {
                 let Some(record) = record.as_mut().filter(|record| record.store != fresh) else {
                     return Ok((Fate::Keep, ()));

@@ -26,7 +26,8 @@ mod place;
 mod record;
 mod watermarks;
 
-use place::{Fate, From, Place};
+use crate::clock::Stopwatch;
+use place::{Fate, From, Place, at_once};
 use record::{Began, Listed, Record};
 use refrain_core::{
     Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Granted, Holder, Key, KeyState,
@@ -35,8 +36,9 @@ use refrain_core::{
 };
 use refrain_object::{Address, Bucket, Settings};
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The longest key that a store's address may have, in bytes: names of partitions come after it.
@@ -44,6 +46,9 @@ const LONGEST_ADDRESS: usize = 512;
 
 /// Keys read at a time by a walk over all of them.
 const BATCH: usize = 256;
+
+/// An id that was not found is not looked for again before so much time has passed.
+const JUST_NOW: Duration = Duration::from_secs(1);
 
 /// How a bucket is worked with.
 #[derive(Clone)]
@@ -62,6 +67,13 @@ impl fmt::Debug for BucketOptions {
 pub struct BucketStore {
     place: Place,
     options: BucketOptions,
+    keys: Mutex<Option<Keys>>,
+}
+
+/// The keys of attempts and runs by their ids, as they were read.
+struct Keys {
+    of: HashMap<String, Key>,
+    read: Stopwatch,
 }
 
 impl BucketStore {
@@ -100,7 +112,7 @@ impl BucketStore {
             )));
         }
         let bucket = Bucket::open(address, settings)?;
-        Ok(Self { place: Place::new(bucket, address.clone()), options })
+        Ok(Self { place: Place::new(bucket, address.clone()), options, keys: Mutex::default() })
     }
 
     /// Changes the record of a key for its holder; nothing when the caller does not hold the lease.
@@ -152,6 +164,28 @@ impl BucketStore {
     fn store_of(&self, record: &Record) -> Result<refrain_core::StoreId> {
         let known = self.place.identity()?.store_id;
         Ok(if record.store == known { known } else { self.place.fresh_identity()?.store_id })
+    }
+
+    /// The key of an attempt or of a run, by the whole id. All keys are read for the first question, and again for an id
+    /// that was not among theirs, unless that was just now.
+    fn key_of(&self, id: &str) -> Result<Option<Key>> {
+        let known = |keys: &Option<Keys>| keys.as_ref().and_then(|keys| keys.of.get(id).cloned());
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = known(&keys) {
+            return Ok(Some(key));
+        }
+        if keys.as_ref().is_none_or(|keys| keys.read.elapsed() > JUST_NOW) {
+            let mut of = HashMap::new();
+            self.each_record(None, &mut |record| {
+                for AttemptRecord { attempt, run, key, .. } in record.listed().map(|listed| listed.record) {
+                    of.extend(run.map(|run| (run.to_string(), key.clone())));
+                    of.insert(attempt.to_string(), key);
+                }
+                Ok(())
+            })?;
+            *keys = Some(Keys { of, read: Stopwatch::start() });
+        }
+        Ok(known(&keys))
     }
 
     /// Shows the records of the keys of one task or of all, in order.
@@ -282,7 +316,15 @@ impl StateStore for BucketStore {
                 let key = Key { task: task.clone(), partition: partition.clone() };
                 self.place.read(&key)?.map_or(Ok(()), &mut look)?;
             }
-            _ => self.each_record(filter.task.as_ref(), &mut look)?,
+            _ => {
+                if let Some(id) = filter.id_part.as_deref().and_then(|part| part.parse::<AttemptId>().ok()) {
+                    // Whoever cleans up asks for many attempts, one by one.
+                    let record = self.key_of(&id.to_string())?.map(|key| self.place.read(&key)).transpose()?;
+                    record.flatten().map_or(Ok(()), &mut look)?;
+                } else {
+                    self.each_record(filter.task.as_ref(), &mut look)?;
+                }
+            }
         }
         newest_first(&mut found, limit);
         Ok(found.into_iter().map(|listed| listed.record).collect())
@@ -297,7 +339,7 @@ impl StateStore for BucketStore {
             }
             Ok(())
         })?;
-        let forgotten = self.place.at_once(&crowded, |key| {
+        let forgotten = at_once(&crowded, |key| {
             self.place.change(key, From::Kept, self.place.patience(), |record| {
                 let forgotten = record.as_mut().map_or(0, |record| record.trim(keep));
                 Ok((if forgotten > 0 { Fate::Save } else { Fate::Keep }, forgotten))
@@ -307,7 +349,7 @@ impl StateStore for BucketStore {
     }
 
     fn learn(&self, shown: &[Shown]) -> Result<u64> {
-        let learned = self.place.at_once(shown, |shown| {
+        let learned = at_once(shown, |shown| {
             let key = &shown.attempt.key;
             self.place.change(key, From::Store, self.place.patience(), |record| {
                 let mut entered = self.entered(key, record.take())?;

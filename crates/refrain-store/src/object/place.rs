@@ -175,7 +175,7 @@ impl Place {
         let mut seen = (from == From::Kept).then(|| lock(&self.held).get(key).cloned()).flatten();
         let mut is_kept = seen.is_some();
         loop {
-            let tried = seen.take().map_or_else(|| self.load(key), Ok).and_then(|seen| self.apply(seen, &mut apply));
+            let tried = seen.take().map_or_else(|| self.load(key), Ok).and_then(|seen| self.apply(&seen, &mut apply));
             match tried {
                 // Somebody may have changed what is kept: it is looked at before anything is denied.
                 Ok(Applied::Kept(_)) if is_kept => {
@@ -205,14 +205,14 @@ impl Place {
 
     fn apply<T>(
         &self,
-        seen: Seen,
+        seen: &Seen,
         apply: &mut impl FnMut(&mut Option<Record>) -> Result<(Fate, T)>,
     ) -> Result<Applied<T>> {
         let mut record = seen.record.clone();
         let (fate, value) = apply(&mut record)?;
         Ok(match (fate, record) {
             (Fate::Sure, _) => Applied::Sure(value),
-            (Fate::Save, Some(record)) => match self.save(&seen, record)? {
+            (Fate::Save, Some(record)) => match self.save(seen, record)? {
                 Ok(saved) => Applied::Saved(value, saved),
                 Err(standing) => Applied::Moved(standing),
             },
@@ -227,25 +227,8 @@ impl Place {
 
     /// The records of these keys, in their order. Keys without one are left out.
     pub(super) fn read_many(&self, keys: &[Key]) -> Result<Vec<Record>> {
-        let found = self.at_once(keys, |key| self.read(key))?;
+        let found = at_once(keys, |key| self.read(key))?;
         Ok(found.into_iter().flatten().collect())
-    }
-
-    /// Does the same for many, several at once; the answers are in the order of the questions.
-    pub(super) fn at_once<T: Sync, U: Send>(&self, all: &[T], one: impl Fn(&T) -> Result<U> + Sync) -> Result<Vec<U>> {
-        let share = all.len().div_ceil(AT_ONCE).max(1);
-        let one = &one;
-        thread::scope(|scope| {
-            let threads: Vec<_> = all
-                .chunks(share)
-                .map(|share| scope.spawn(move || share.iter().map(one).collect::<Result<Vec<_>>>()))
-                .collect();
-            let mut answers = Vec::with_capacity(all.len());
-            for thread in threads {
-                answers.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-            }
-            Ok(answers)
-        })
     }
 
     /// All keys that have an object, of one task or of all, in order.
@@ -264,7 +247,7 @@ impl Place {
             Ok((keys, digests))
         });
         let (mut keys, digests) = listed.map_err(|error| self.told(error))?;
-        let long = self.at_once(&digests, |name| self.tried(|| self.load_named(name)))?;
+        let long = at_once(&digests, |name| self.tried(|| self.load_named(name)))?;
         keys.extend(long.into_iter().filter_map(|seen| seen.record).map(|record| record.key));
         keys.sort_unstable();
         Ok(keys)
@@ -402,6 +385,23 @@ impl Place {
         )
         .hint("repeat the call; fewer hosts that try the same key at once will help")
     }
+}
+
+/// Does the same for many, several at once; the answers are in the order of the questions.
+pub(super) fn at_once<T: Sync, U: Send>(all: &[T], one: impl Fn(&T) -> Result<U> + Sync) -> Result<Vec<U>> {
+    let share = all.len().div_ceil(AT_ONCE).max(1);
+    let one = &one;
+    thread::scope(|scope| {
+        let threads: Vec<_> = all
+            .chunks(share)
+            .map(|share| scope.spawn(move || share.iter().map(one).collect::<Result<Vec<_>>>()))
+            .collect();
+        let mut answers = Vec::with_capacity(all.len());
+        for thread in threads {
+            answers.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(answers)
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -115,22 +115,21 @@ impl Record {
 
     pub(super) fn acquire(&mut self, now: &StoreTime, request: &LeaseRequest, began: Began) -> Result<Granted, Lease> {
         let granted = self.stored.record.acquire(now, request)?;
-        match self.known(request.attempt) {
-            Some(known) => known.token = granted.token,
-            None => {
-                let record = AttemptRecord {
-                    attempt: request.attempt,
-                    key: self.key.clone(),
-                    token: granted.token,
-                    run: None,
-                    generation: None,
-                    process: request.process.clone(),
-                    started_at: began.started_at,
-                    ending: None,
-                };
-                self.remember(record, began.granted_ms);
-                self.trim(MOST_ATTEMPTS);
-            }
+        if let Some(known) = self.known(request.attempt) {
+            known.token = granted.token;
+        } else {
+            let record = AttemptRecord {
+                attempt: request.attempt,
+                key: self.key.clone(),
+                token: granted.token,
+                run: None,
+                generation: None,
+                process: request.process.clone(),
+                started_at: began.started_at,
+                ending: None,
+            };
+            self.remember(record, began.granted_ms);
+            self.trim(MOST_ATTEMPTS);
         }
         Ok(granted)
     }

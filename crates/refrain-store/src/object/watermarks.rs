@@ -3,7 +3,7 @@
 //! A fold is written down with the watermark before any key is forgotten: whoever folds next completes it first, so that
 //! each key counts once, whoever dies when.
 
-use super::place::{Fate, From, Place};
+use super::place::{Fate, From, Place, at_once};
 use super::{BucketStore, names};
 use crate::chance::fresh_nonce;
 use jiff::Timestamp;
@@ -56,7 +56,7 @@ impl BucketStore {
         let mut stay = Vec::new();
         loop {
             let standing = self.place.tried(|| self.complete(task, store, &mut |_, _| {}))?;
-            let records = self.place.at_once(&left, |seen| self.place.read(&key_of(task, &seen.partition)))?;
+            let records = at_once(&left, |seen| self.place.read(&key_of(task, &seen.partition)))?;
             let (mut begun, mut tokens) = (Vec::new(), Vec::new());
             for (seen, record) in left.iter().zip(records) {
                 match record.filter(|record| !record.is_empty()) {
@@ -94,7 +94,7 @@ impl BucketStore {
             return Ok(stays);
         }
         // Another one has completed it.
-        let records = self.place.at_once(&fold.keys, |seen| self.place.read(&key_of(task, &seen.partition)))?;
+        let records = at_once(&fold.keys, |seen| self.place.read(&key_of(task, &seen.partition)))?;
         let stays = records.into_iter().flatten().filter(|record| record.folded_by.as_ref() != Some(&fold.id));
         Ok(stays.filter(|record| !record.is_empty()).map(|record| record.key.partition).collect())
     }
@@ -133,7 +133,7 @@ impl BucketStore {
         loop {
             let Some((version, mut stored)) = self.place.read_json::<Stored>(&name)? else { return Ok(None) };
             let Some(fold) = stored.fold.take() else { return Ok(Some((version, stored))) };
-            let folded = self.place.at_once(&fold.keys, |seen| self.forget(task, seen, &fold.id, store))?;
+            let folded = at_once(&fold.keys, |seen| self.forget(task, seen, &fold.id, store))?;
             let stay = fold.keys.iter().zip(&folded).filter(|(_, folded)| **folded == Folded::Not);
             stays(&fold.id, stay.map(|(seen, _)| seen.partition.clone()).collect());
             let now = folded.iter().filter(|folded| **folded == Folded::Now).count();
