@@ -167,13 +167,13 @@ impl<'b> Driver<'b> {
         self.restores = Some(version);
     }
 
-    /// The end, once [`drive`](Self::drive) returned [`Pause::End`].
     /// The kind of the failure, also when it is told already.
     pub(crate) fn failed_as(&self) -> Option<ErrorKind> {
         let told = self.conclusion.as_ref().and_then(|conclusion| conclusion.error.as_ref());
         self.failure.as_ref().map(|failure| failure.error.kind).or_else(|| told.map(|error| error.kind))
     }
 
+    /// The end, once [`drive`](Self::drive) returned [`Pause::End`].
     pub(crate) fn into_conclusion(mut self) -> Conclusion {
         match self.conclusion.take() {
             Some(conclusion) => conclusion,
