@@ -218,6 +218,13 @@ fn azure(address: &Address, settings: &Settings, wire: &Arc<Wire>) -> Result<Cli
 /// Whether the endpoint is plain HTTP. It may leave this machine only when somebody said so.
 fn check_endpoint(endpoint: Option<&str>, allowed: bool, variable: &str) -> Result<bool> {
     let Some(endpoint) = endpoint else { return Ok(allowed) };
+    let is_url =
+        reqwest::Url::parse(endpoint).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if !is_url {
+        let shown = refrain_core::without_password(endpoint);
+        return Err(Error::invalid(format!("the endpoint `{shown}` is no URL"))
+            .hint("write https://HOST, or http://127.0.0.1:PORT for a store on this machine"));
+    }
     if leaves_the_machine(endpoint) && !allowed {
         let shown = refrain_core::without_password(endpoint);
         return Err(Error::invalid(format!("`{shown}` is plain HTTP, which everybody between can read and change"))
@@ -238,6 +245,11 @@ fn misconfigured(address: &Address, error: &object_store::Error) -> Error {
         cause = inner;
     }
     let what = refrain_core::without_password(&cause.to_string());
-    Error::invalid(format!("the settings for {address} do not fit: {what}"))
-        .hint("docs/OBJECTS.md lists the variables and the keys of refrain.toml")
+    Error::invalid(format!("the settings for {address} do not fit: {what}")).hint(match address.scheme {
+        Scheme::S3 => "keys of access come as a pair: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile by AWS_PROFILE",
+        Scheme::Gcs => "name a service account's file by GOOGLE_APPLICATION_CREDENTIALS",
+        Scheme::Azure => {
+            "give AZURE_STORAGE_ACCOUNT_NAME (or `account` for the container in refrain.toml) and AZURE_STORAGE_ACCOUNT_KEY"
+        }
+    })
 }

@@ -105,7 +105,7 @@ fn silent(address: &Address) -> Error {
 /// Nothing was sent for it: most often there are no credentials.
 fn before_sending(error: &object_store::Error, address: &Address) -> Error {
     let what = plain(error);
-    Error::invalid(format!("cannot ask for {address}: {what}")).hint(match address.scheme {
+    Error::invalid(format!("cannot ask for {address}: no keys of access were found that fit ({what})")).hint(match address.scheme {
         Scheme::S3 => {
             "give keys of access by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile by AWS_PROFILE, or run where \
              the machine has an identity"

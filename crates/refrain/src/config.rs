@@ -155,7 +155,7 @@ mod tests {
         let config = Config::parse(&uncommented, Path::new("/home"), &lookup).unwrap();
         let names: Vec<_> = config.tasks.iter().map(|task| task.name.as_str()).collect();
         assert_eq!(names, ["daily_delays", "carriers", "hubs"]);
-        assert_eq!((config.tasks[0].inputs.len(), config.tasks[0].outputs.len()), (5, 4));
+        assert_eq!((config.tasks[0].inputs.len(), config.tasks[0].outputs.len()), (5, 5));
         for key in ["to", "clock", "retry", "retry_on", "pin", "code", "cwd", "inherit_locale", "on_change", "timeout"]
         {
             assert!(uncommented.contains(&format!("{key} = ")), "`{key}` is shown nowhere");

@@ -63,6 +63,13 @@ impl Sinks {
                 ObjectKind::Object => self.object.address(&address),
             };
         }
+        if let Some((scheme, rest)) = location.split_once(":/")
+            && Address::is_one(&format!("{scheme}://{rest}"))
+            && !rest.starts_with('/')
+        {
+            return Err(Error::invalid(format!("`{location}` has one slash where a URL has two"))
+                .hint(format!("write {scheme}://{rest}; a directory of that name is ./{location}")));
+        }
         if let Some((scheme, _)) = location.split_once("://") {
             let error = Error::new(
                 ErrorKind::Unsupported,

@@ -32,7 +32,7 @@ enum Place {
     /// A database, for many hosts.
     Database(Link),
     /// A bucket, for many hosts.
-    Bucket(Address, Settings),
+    Bucket(Address, Box<Settings>),
 }
 
 impl Place {
@@ -294,7 +294,7 @@ fn shared(home: &Home, store: &str) -> Result<Place> {
     if BucketStore::is_one(store) {
         let address = BucketStore::address_of(store)?;
         let settings = home.config.objects.settings(&address);
-        return Ok(Place::Bucket(address, settings));
+        return Ok(Place::Bucket(address, Box::new(settings)));
     }
     Err(unsupported(store))
 }

@@ -95,7 +95,7 @@ pub(super) fn proposal(process: usize, generation: u64, slots: &[u8]) -> RunProp
         location: String::new(),
         version: process.to_string(),
         digest: None,
-            bytes: 0,
+        bytes: 0,
         snapshot: None,
         lineage: None,
     };
