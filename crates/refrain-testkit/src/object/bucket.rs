@@ -170,6 +170,11 @@ impl Bucket {
         id.clone()
     }
 
+    /// Aborts an upload in parts, as a rule of the bucket does in time.
+    pub fn end_upload(&self, key: &str, id: &str) {
+        self.demand(self.request("DELETE", Some(key), &format!("uploadId={}", encode(id)), b""));
+    }
+
     fn objects(&self, prefix: &str) -> Vec<String> {
         let mut keys = vec![];
         let mut more = String::new();
