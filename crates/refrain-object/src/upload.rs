@@ -175,7 +175,7 @@ async fn complete(bucket: &Bucket, upload: &Upload, multipart: &Multipart, parts
         send_once_or_more(bucket, &upload.key, |client, path| async move { client.objects.head(&path).await }).await;
     match found {
         Ok(meta) if meta.size == upload.bytes => Ok(()),
-        _ => Err(fault.into_error(&bucket.address(&upload.key))),
+        _ => Err(failed(fault, bucket, &upload.key)),
     }
 }
 
@@ -187,7 +187,7 @@ async fn send<T, F>(
 where
     F: Future<Output = object_store::Result<T>>,
 {
-    send_once_or_more(bucket, key, call).await.map_err(|fault| fault.into_error(&bucket.address(key)))
+    send_once_or_more(bucket, key, call).await.map_err(|fault| failed(fault, bucket, key))
 }
 
 async fn send_once_or_more<T, F>(
@@ -225,6 +225,16 @@ async fn take_owned(room: &Arc<Semaphore>, bytes: u64) -> Result<tokio::sync::Ow
 
 fn permits(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(MIB).clamp(1, UNDERWAY / MIB)).unwrap_or(1)
+}
+
+/// Where something was uploaded to and is gone, the upload is.
+fn failed(fault: Fault, bucket: &Bucket, key: &str) -> Error {
+    let address = bucket.address(key);
+    match fault {
+        Fault::Missing => Error::guard(format!("the upload to {address} was ended by somebody else"))
+            .hint("look whether a rule of the bucket ends uploads too early, and repeat the call"),
+        fault => fault.into_error(&address),
+    }
 }
 
 fn closed() -> Error {

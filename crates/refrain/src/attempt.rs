@@ -303,16 +303,16 @@ impl<'b> Work<'b> {
             }
             sinks.push((sink, output));
         }
-        let mut taken: Vec<(&dyn Sink, SealedData)> = Vec::new();
+        let mut taken: Vec<(&dyn Sink, &OutputSlot, SealedData)> = Vec::new();
         for (sink, output) in sinks {
             let staging = self.outputs.iter().find(|open| open.staging.slot == output.slot);
             let Some(staging) = staging.map(|open| &open.staging.id) else { return Ok(false) };
             if let Some(data) = sink.take_over(&output.slot, staging, &origin)? {
-                taken.push((sink, data));
+                taken.push((sink, output, data));
                 continue;
             }
             // A part is of no use: the task makes all of it again.
-            for (sink, data) in taken {
+            for (sink, output, data) in taken {
                 let owner = Some((data.slot.clone(), staging.clone()));
                 sink.discard(&Staged { place: data.staged, owner })?;
                 sink.stage(&data.slot, self.manner(output), staging)?;
@@ -322,7 +322,7 @@ impl<'b> Work<'b> {
         self.driver
             .notes
             .push("publishing what an earlier attempt made and could not publish; the command is not run".to_owned());
-        self.taken = taken.into_iter().map(|(_, data)| data).collect();
+        self.taken = taken.into_iter().map(|(_, _, data)| data).collect();
         Ok(true)
     }
 

@@ -56,10 +56,18 @@ pub(super) fn commit(
                 return Ok(answer);
             }
             probe.reach(CrashPoint::AfterIntent);
-            single::settle((bucket, seen, probe), place)?;
+            single::settle((bucket, seen, probe), place).map_err(|error| undecided(place, &error))?;
             answer_of(seen, bucket, place, request)
         }
     }
+}
+
+/// 9.6: whoever comes next carries the intent out, so that a failure of this call is no failure of the publication.
+fn undecided(place: &Place, error: &Error) -> Error {
+    let mut undecided =
+        Error::new(ErrorKind::Unknown, format!("{} is to be replaced, and is not yet: {error}", place.target));
+    undecided.hint.clone_from(&error.hint);
+    undecided
 }
 
 /// What became of the intent.

@@ -100,10 +100,16 @@ fn own_prefix(staged: &Staged, area: &Address) -> Option<String> {
 }
 
 /// Removes everything that an attempt may have left in the bucket.
-pub(super) fn remove(bucket: &Bucket, place: &Place, id: &StagingId) -> Result<()> {
+pub(super) fn remove(bucket: &Bucket, place: &Place, directory: &Path, id: &StagingId) -> Result<()> {
     let (generation, attempt) = (id.generation, id.holder.attempt);
     for prefix in [place.data(generation, attempt), place.replaced(generation, attempt)] {
         remove_one(bucket, &prefix, &place.manifest_of(&prefix), Some(attempt))?;
+    }
+    // Whoever took the manifest over goes on with the uploads that it names.
+    if bucket.head(&place.manifest_of(&place.data(generation, attempt)))?.is_none() {
+        for (key, id) in staging::noted_uploads(directory, &place.slot(), id) {
+            bucket.abort(&key, &Multipart { id })?;
+        }
     }
     Ok(())
 }

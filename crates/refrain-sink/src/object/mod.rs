@@ -222,7 +222,8 @@ impl Sink for ObjectSink {
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
         let (bucket, place) = self.find(&staging.slot)?;
         let manner = staging::manner(&self.directory, &staging.slot, &staging.id)?;
-        let sealed = seal::seal((&bucket, &*self.probe), &place, (&staging, &manner), guards)?;
+        let at = (&place, self.directory.as_path());
+        let sealed = seal::seal((&bucket, &*self.probe), at, (&staging, &manner), guards)?;
         self.sealed().insert(sealed.identity.clone());
         staging::remove(&self.directory, &staging.slot, &staging.id)?;
         Ok(staging.sealed(sealed))
@@ -288,7 +289,7 @@ impl Sink for ObjectSink {
             };
             return leftovers::remove_one(&bucket, &prefix, &manifest, Some(id.holder.attempt));
         }
-        leftovers::remove(&bucket, &place, id)?;
+        leftovers::remove(&bucket, &place, &self.directory, id)?;
         staging::remove(&self.directory, slot, id)
     }
 

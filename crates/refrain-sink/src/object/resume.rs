@@ -4,8 +4,8 @@
 
 use super::manifest::{Listed, Manifest};
 use super::place::Place;
-use super::{ObjectKind, readers, staging};
-use refrain_core::{Holder, Origin, Result, SealedData, StagingId};
+use super::{ObjectKind, leftovers, readers, staging};
+use refrain_core::{ErrorKind, Holder, Origin, Result, SealedData, StagingId};
 use refrain_object::{Bucket, Content, Multipart, Object, Swapped, Upload};
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,8 @@ pub(super) fn take_over(
     // An attempt's id begins with its time.
     for key in keys.into_iter().rev() {
         let Some(object) = bucket.get(&key)? else { continue };
-        let manifest = Manifest::parse(&object.content, &key)?;
+        // One that cannot be read is reported by gc.
+        let Ok(manifest) = Manifest::parse(&object.content, &key) else { continue };
         if manifest.removing || manifest.origin.as_ref() != Some(origin) {
             continue;
         }
@@ -55,9 +56,16 @@ fn take(
         Swapped::Moved(_) => return Ok(None),
     }
     tracing::info!(rule = "5.7", target = %place.target, objects = missing.len(), "taking over what was sealed before");
-    bucket.upload(missing)?;
-    readers::put(bucket, place, &prefix, &taken)?;
-    taken.sealed(&place.slot(), &reference).map(Some)
+    match bucket.upload(missing).and_then(|()| readers::put(bucket, place, &prefix, &taken)) {
+        Ok(()) => taken.sealed(&place.slot(), &reference).map(Some),
+        // A file that was changed since, an upload that the bucket's own rule ended: it will never be whole.
+        Err(error) if error.kind == ErrorKind::Guard => {
+            tracing::info!(target = %place.target, %error, "what was sealed before cannot be made whole");
+            leftovers::remove_one(bucket, &prefix, key, Some(id.holder.attempt))?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// What is not in the bucket yet; nothing when it is nowhere any more.

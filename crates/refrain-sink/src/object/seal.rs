@@ -4,7 +4,7 @@ use super::ObjectKind;
 use super::manifest::{Listed, Manifest};
 use super::place::Place;
 use super::readers::{self, PrefixManner};
-use super::staging::{Found, check, found};
+use super::staging::{self, Found, check, found};
 use crate::local::{digest_text, hash_file};
 use refrain_core::{CrashPoint, CrashProbe, Error, ErrorKind, Guards, Open, Result, SealedData, Staging};
 use refrain_object::{Bucket, Content, Multipart, Swapped, Upload};
@@ -24,7 +24,7 @@ const CHUNK: u64 = 8 * 1024 * 1024;
 /// outdone. Each object is there whole or not at all. No reader looks there.
 pub(super) fn seal(
     (bucket, probe): (&Bucket, &dyn CrashProbe),
-    place: &Place,
+    (place, directory): (&Place, &Path),
     (staging, manner): (&Staging<Open>, &PrefixManner),
     guards: &Guards,
 ) -> Result<SealedData> {
@@ -47,7 +47,7 @@ pub(super) fn seal(
     }
     let listed = if local.is_empty() { written } else { digest(&local)? };
     let for_readers = manner.objects(place, &prefix, &listed)?.into_iter().map(|(listed, _)| listed).collect();
-    let (mut manifest, uploads) = begin(bucket, place, (&local, listed), (staging, guards))?;
+    let (mut manifest, uploads) = begin(bucket, (place, directory), (&local, listed), (staging, guards))?;
     manifest.for_readers = for_readers;
     let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
     // On a condition, so that a write which is carried out late never undoes what a successor made of the manifest.
@@ -63,7 +63,7 @@ pub(super) fn seal(
 /// The manifest, with the uploads in parts begun that it names.
 fn begin(
     bucket: &Bucket,
-    place: &Place,
+    (place, directory): (&Place, &Path),
     (local, mut listed): (&[Found], Vec<Listed>),
     (staging, guards): (&Staging<Open>, &Guards),
 ) -> Result<(Manifest, Vec<Upload>)> {
@@ -72,6 +72,9 @@ fn begin(
     for (found, listed) in local.iter().zip(&mut listed) {
         let key = format!("{prefix}{}", found.name);
         let multipart: Option<Multipart> = bucket.begin(&key, found.bytes)?;
+        if let Some(multipart) = &multipart {
+            staging::note_upload(directory, (&staging.slot, &staging.id), &key, &multipart.id)?;
+        }
         listed.upload = multipart.as_ref().map(|multipart| multipart.id.clone());
         let (file, digest) = (found.file.clone(), listed.digest.clone());
         uploads.push(Upload { key, file, bytes: found.bytes, digest, multipart });

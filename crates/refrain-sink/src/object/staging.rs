@@ -7,8 +7,8 @@ use super::readers::PrefixManner;
 use crate::directory::{Go, walk};
 use refrain_core::{Error, ErrorKind, Guards, Result, SlotAddress, Staged, StagingId};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The directory's name in the state directory.
@@ -16,6 +16,9 @@ pub(super) const DIRECTORY: &str = "objects";
 
 /// Names the attempt in its directory.
 const OWNER: &str = "owner.json";
+
+/// Names the uploads in parts that were begun.
+const UPLOADS: &str = "uploads.jsonl";
 
 #[derive(Serialize, Deserialize)]
 struct Owner {
@@ -53,6 +56,27 @@ pub(super) fn make(directory: &Path, place: &Place, (id, manner): (&StagingId, O
     made.map_err(|error| Error::io(format!("cannot make the staging directory `{}`", own.display()), error))?;
     let text = output.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::invalid(format!("the path `{}` is not valid UTF-8", output.display())))
+}
+
+/// Notes an upload in parts that was begun for an object, until the manifest names it.
+pub(super) fn note_upload(
+    directory: &Path,
+    (slot, id): (&SlotAddress, &StagingId),
+    key: &str,
+    upload: &str,
+) -> Result<()> {
+    let file = own(directory, slot, id).join(UPLOADS);
+    let line = serde_json::to_string(&(key, upload))
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write an upload's id").because(error))?;
+    let noted = OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| writeln!(file, "{line}"));
+    noted.map_err(|error| Error::io(format!("cannot write `{}`", file.display()), error))
+}
+
+/// The uploads that were noted: keys and ids.
+pub(super) fn noted_uploads(directory: &Path, slot: &SlotAddress, id: &StagingId) -> Vec<(String, String)> {
+    let text = fs::read_to_string(own(directory, slot, id).join(UPLOADS)).unwrap_or_default();
+    // A line that is torn was of an upload whose attempt died there.
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// What the task of an attempt writes.
