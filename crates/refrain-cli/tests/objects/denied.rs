@@ -1,6 +1,7 @@
 //! OBJ-11: rights that are missing are found before the task starts; and work that was sealed is not lost when its commit
 //! is denied, or when its upload dies.
 
+use crate::call::names;
 use crate::scene::{SIGKILL, Scene, Shape};
 use refrain_testkit::freeze::{kill, wait_for};
 use refrain_testkit::object::{Fault, HttpProxy, Kind, When};
@@ -107,6 +108,75 @@ fn obj_11_after_a_kill_in_the_middle_of_the_upload_only_the_rest_is_uploaded() {
     proxy.release();
     wait_for("nothing is held", || proxy.held() == 0);
     scene.ends(&[(DATE.to_owned(), "killed in mid-upload".to_owned())]);
+}
+
+#[test]
+fn obj_11_sealed_work_that_cannot_be_made_whole_is_made_again() {
+    let (scene, proxy) = scene(Shape::Prefix);
+    proxy.on(When::method("PUT").path("part-1.csv"), Fault::HoldBefore);
+    let running = scene.through(&proxy).spawn(["run", "flights", "--date", DATE]);
+    wait_for("one object is held", || proxy.held() == 1);
+    kill(running.pid());
+    running.wait().expect_signal(SIGKILL);
+    // Something wrote to the file after it was sealed, and did not change its size.
+    let staged = names(&scene.home.join(".refrain/objects")).into_iter().find(|name| !name.starts_with("proved-"));
+    let file = format!(".refrain/objects/{}/out/dt={DATE}/part-1.csv", staged.expect("a staging directory"));
+    let changed = scene.home.read(&file).to_uppercase();
+    scene.home.write(&file, changed);
+    scene.run(&["--date", DATE]).published().never_says("the command is not run");
+    assert_eq!(scene.executions(), 3);
+    proxy.forget_rules();
+    proxy.cut_all();
+    scene.ends(&[(DATE.to_owned(), "a file that was changed".to_owned())]);
+}
+
+#[test]
+fn obj_11_an_object_that_may_not_be_written_is_open_until_it_may() {
+    let (scene, proxy) = scene(Shape::Object);
+    let before = scene.executions();
+    proxy.on(When::method("PUT").path(&scene.at("reports/")).each(), Fault::AnswerBefore(403));
+    let by_proxy = scene.through(&proxy);
+    for _ in 0..2 {
+        let open = scene.run_by(&by_proxy, &["--date", DATE]);
+        // The first decided it; the second could do nothing.
+        assert!(matches!(open.output.code, Some(122 | 125)), "{}", open.output);
+        open.says("denies access");
+        scene.tell(&["gc", "--dry-run"]);
+    }
+    assert_eq!(scene.executions(), before + 1);
+    proxy.forget_rules();
+    // Whoever is let in finishes what was decided.
+    scene.run_by(&by_proxy, &["--date", DATE]).already_published();
+    assert_eq!(scene.executions(), before + 1);
+    scene.ends(&[(DATE.to_owned(), "denied at the object".to_owned())]);
+}
+
+#[test]
+fn tbl_01_while_it_is_unknown_whether_a_commit_landed_nothing_is_deleted() {
+    for (fault, lands) in [(Fault::CutAfter, true), (Fault::CutBefore, false)] {
+        let (scene, proxy) = scene(Shape::Prefix);
+        let by_proxy = scene.through(&proxy);
+        scene.run_by(&by_proxy, &["--date", "2014-01-02"]).published();
+        let requests = proxy.take_requests();
+        let commit = 1 + requests
+            .iter()
+            .rposition(|request| request.path.contains("/slot/") && request.method == "PUT")
+            .unwrap() as u64;
+        proxy.on(When::any().nth(commit), fault);
+        proxy.on(When::any().nth(commit + 1).each(), Fault::CutBefore);
+        let executions = scene.executions();
+        let unknown = scene.run_by(&by_proxy, &["--date", DATE]).ends(122, "unknown", "unknown");
+        scene.tell(&["gc"]);
+        let next = scene.run(&["--date", DATE]);
+        if lands {
+            assert_eq!(next.already_published().report["outputs"].as_array().map(Vec::len), Some(1));
+            assert_eq!(scene.shown(DATE, "landed").as_deref(), Some(unknown.text("attempt")));
+        } else {
+            next.published().says("the command is not run");
+        }
+        assert_eq!(scene.executions(), executions + 1, "{fault:?}");
+        scene.ends(&[(DATE.to_owned(), format!("{fault:?}"))]);
+    }
 }
 
 #[test]

@@ -14,3 +14,4 @@ mod races;
 mod scene;
 mod stores;
 mod tasks;
+mod uploads;

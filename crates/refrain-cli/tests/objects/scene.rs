@@ -143,6 +143,11 @@ impl Scene {
         }
     }
 
+    /// A key as the path of a request has it.
+    pub(crate) fn at(&self, key: &str) -> String {
+        format!("/{}/{key}", self.bucket.name())
+    }
+
     /// What a reader finds at a URL or a path.
     pub(crate) fn read(&self, place: &str) -> Option<String> {
         let bytes = match place.strip_prefix(&self.bucket.url("")) {
