@@ -51,10 +51,15 @@ pub struct Version {
 impl Version {
     /// Whether both name one version. Some stores quote entity tags and some do not, or one and the same both ways.
     pub fn is(&self, other: &Self) -> bool {
-        let bare =
-            |tag: &Option<String>| tag.as_deref().map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
-        let same = |one: &Option<String>, other: &Option<String>| one.is_none() || other.is_none() || one == other;
-        same(&bare(&self.e_tag), &bare(&other.e_tag)) && same(&self.version, &other.version)
+        fn same<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+            one.is_none() || other.is_none() || one == other
+        }
+        same(self.tag(), other.tag()) && same(self.version.as_ref(), other.version.as_ref())
+    }
+
+    /// The entity tag without quotes.
+    pub fn tag(&self) -> Option<&str> {
+        self.e_tag.as_deref().map(|tag| tag.trim_start_matches("W/").trim_matches('"'))
     }
 }
 

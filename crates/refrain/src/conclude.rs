@@ -24,6 +24,7 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     let code = failure.as_ref().and_then(|failure| failure.exit_code);
     driver.report.stopped_by = failure.as_ref().and_then(|failure| failure.stopped_by);
     let error = error_of(driver, answer, failure.map(|failure| failure.error));
+    let landed = was_published(driver);
     let report = &mut driver.report;
     match &error {
         None => {
@@ -42,7 +43,13 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
         Answer::Decided | Answer::Pending(_) => {
             (report.outcome, report.exit_code) = (Outcome::Decided, exit_code::DECIDED);
         }
-        Answer::Superseded => report.outcome = Outcome::Superseded,
+        Answer::Superseded => {
+            report.outcome = Outcome::Superseded;
+            // Whoever asks whether it landed is told so, although a later version stands there now.
+            if landed {
+                report.window = Window::Published;
+            }
+        }
         Answer::Unknown(_) => (report.outcome, report.exit_code) = (Outcome::Unknown, exit_code::UNKNOWN),
         _ => {}
     }
@@ -96,8 +103,16 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
             Error::new(ErrorKind::Unavailable, message).hint(hint).because(cause)
         }
         Answer::Superseded => {
-            Error::new(ErrorKind::Conflict, format!("a later version of `{key}` was published meanwhile"))
-                .hint(format!("to see it: refrain log {}{}", key.task, partition_flag(&driver.plan)))
+            let what = if was_published(driver) {
+                format!("what this attempt published of `{key}` was replaced by a later version meanwhile")
+            } else {
+                format!("a later version of `{key}` was published meanwhile")
+            };
+            Error::new(ErrorKind::Conflict, what).hint(format!(
+                "to see it: refrain log {}{}",
+                key.task,
+                partition_flag(&driver.plan)
+            ))
         }
         Answer::NotPublished(Cause::Held) => held(driver),
         Answer::NotPublished(Cause::Fenced) => fenced(driver, failure_take(failed("")), &again()),
@@ -245,4 +260,13 @@ impl Report {
         (self.outcome, self.exit_code) = outcome_of(error.kind);
         self.error = Some(ErrorReport::of(error));
     }
+}
+
+/// Whether the head that stands there now remembers this attempt as one that was published before.
+fn was_published(driver: &Driver<'_>) -> bool {
+    let head = match &driver.other {
+        Some(Other::Head(head)) => head,
+        _ => return false,
+    };
+    head.history.iter().any(|former| former.attempt == driver.id)
 }

@@ -227,7 +227,7 @@ fn sinks_and_stores_are_tables_and_json() {
     assert!(text.contains("SINK") && text.contains("file") && text.contains("directory"), "{text}");
     let shown = value(&home.run(["sinks", "--json"]).success().stdout);
     let names: Vec<_> = shown.as_array().unwrap().iter().map(|sink| sink["sink"].as_str().unwrap()).collect();
-    assert_eq!(names, ["file", "directory", "postgresql"]);
+    assert_eq!(names, ["file", "directory", "prefix", "object", "postgresql"]);
     assert!(home.run(["stores"]).success().stdout.contains("sqlite"));
     assert_eq!(value(&home.run(["stores", "--json"]).success().stdout)[0]["store"], "sqlite");
 }

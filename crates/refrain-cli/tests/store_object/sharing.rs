@@ -28,6 +28,26 @@ fn a_publication_of_one_home_is_known_in_the_other_with_every_kind_of_store() {
 }
 
 #[test]
+fn a_home_of_another_project_is_refused_until_it_says_that_it_is_none() {
+    let shared = Shared::new();
+    let home = shared.home("");
+    shared.run(&home, &["run", "day", "--date", "2025-03-01"]).success();
+    let stranger = Home::temp(env!("CARGO_BIN_EXE_refrain"));
+    let url = shared.bucket.url("_refrain/");
+    stranger.config(&format!(
+        "store = \"{url}\"\n[task.day]\npartition = \"daily\"\ncommand = 'echo other > $REFRAIN_OUT'\nout.other = \
+         \"other/{{date}}.txt\"\n"
+    ));
+    let refused = shared.run(&stranger, &["run", "day", "--date", "2025-03-01"]).expect_code(125);
+    refused.says("is that of the home").says("refrain store join");
+    assert!(!stranger.join("other").exists());
+    let joined = shared.run(&stranger, &["store", "join"]);
+    joined.success();
+    shared.run(&stranger, &["run", "day", "--date", "2025-03-02"]).success().says("published");
+    shared.run(&shared.home(""), &["run", "day", "--date", "2025-03-01"]).success().says("already published");
+}
+
+#[test]
 fn lease_14_of_32_calls_at_once_one_executes() {
     let shared = Shared::new();
     let homes = [(), ()].map(|()| shared.home(""));

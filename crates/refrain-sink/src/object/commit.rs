@@ -40,6 +40,8 @@ pub(super) fn commit(
             }
         }),
         ObjectKind::Object => {
+            // Not on a guess: who stands there now decides what may be replaced.
+            seen.read(bucket, place)?;
             single::settle((bucket, seen, probe), place)?;
             let target = bucket.head(&place.target.key)?;
             let answer = seen.change(bucket, place, |record| {
@@ -79,6 +81,9 @@ fn answer_of(seen: &Seen, bucket: &Bucket, place: &Place, request: &CommitReques
     // Another one carried the intent out, or withdrew it, and went on: what the head shows now tells which (5.11).
     if record.is_none_or(|record| record.head.version != request.expected) {
         return Ok(CommitAnswer::Rejected);
+    }
+    if !single::is_whole(bucket, place, &request.publication)? {
+        return Ok(CommitAnswer::DataLost);
     }
     Err(Error::new(
         ErrorKind::Conflict,

@@ -56,6 +56,18 @@ pub(super) struct Reference {
     pub(super) key: String,
     /// Digest of its text, as `blake3:<hex>`.
     pub(super) digest: String,
+    /// Digest of the entity tags of the objects, by which a look tells that one was written again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tags: Option<String>,
+}
+
+/// Digest of the entity tags of objects, by their names; nothing when one has none.
+pub(super) fn tags_of<'t>(objects: &[Listed], tag: impl Fn(&str) -> Option<&'t str>) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    for object in objects {
+        hasher.update(object.name.as_bytes()).update(&[0]).update(tag(&object.name)?.as_bytes()).update(&[0]);
+    }
+    Some(hasher.finalize().to_hex().to_string())
 }
 
 impl Manifest {
@@ -103,7 +115,7 @@ impl Manifest {
         let text = serde_json::to_vec(self)
             .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a manifest").because(error))?;
         let digest = format!("blake3:{}", blake3::hash(&text).to_hex());
-        Ok((text, Reference { key, digest }))
+        Ok((text, Reference { key, digest, tags: None }))
     }
 
     /// Reads the manifest of sealed data; nothing when it is gone or is another one.

@@ -4,7 +4,7 @@
 
 use super::manifest::{Listed, Manifest};
 use super::place::Place;
-use super::{ObjectKind, leftovers, readers, staging};
+use super::{ObjectKind, leftovers, readers, staging, versions};
 use refrain_core::{ErrorKind, Holder, Origin, Result, SealedData, StagingId};
 use refrain_object::{Bucket, Content, Multipart, Object, Swapped, Upload};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ fn take(
         Swapped::Moved(_) => return Ok(None),
     }
     tracing::info!(rule = "5.7", target = %place.target, objects = missing.len(), "taking over what was sealed before");
-    match bucket.upload(missing).and_then(|()| readers::put(bucket, place, &prefix, &taken)) {
+    match bucket.upload(missing).and_then(|_| readers::put(bucket, place, &prefix, &taken)) {
         Ok(()) => taken.sealed(&place.slot(), &reference).map(Some),
         // A file that was changed since, an upload that the bucket's own rule ended: it will never be whole.
         Err(error) if error.kind == ErrorKind::Guard => {
@@ -84,12 +84,14 @@ fn missing(
     let Some(maker) = Place::attempt_of(prefix) else { return Ok(None) };
     let holder = Holder { attempt: maker, ..manifest.owner.holder };
     let output = staging::output(directory, place, &StagingId { holder, ..manifest.owner.clone() });
+    let is_there = |listed: &Listed| there.get(&format!("{prefix}{}", listed.name)) == Some(&listed.bytes);
+    let (there, absent): (Vec<_>, Vec<_>) = manifest.objects.iter().partition(|listed| is_there(listed));
+    if !versions::are_as_sealed(bucket, prefix, &there)? {
+        return Ok(None);
+    }
     let mut missing = Vec::new();
-    for listed in &manifest.objects {
+    for listed in absent {
         let key = format!("{prefix}{}", listed.name);
-        if there.get(&key) == Some(&listed.bytes) {
-            continue;
-        }
         let file = match place.kind {
             ObjectKind::Prefix => output.join(&listed.name),
             ObjectKind::Object => output.clone(),

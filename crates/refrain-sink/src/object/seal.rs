@@ -1,13 +1,14 @@
 //! The seal (PROTOCOL 5.8): what the task wrote is listed and digested, the manifest is written, and the files go up.
 
 use super::ObjectKind;
-use super::manifest::{Listed, Manifest};
+use super::manifest::{Listed, Manifest, tags_of};
 use super::place::Place;
 use super::readers::{self, PrefixManner};
 use super::staging::{self, Found, check, found};
 use crate::local::{digest_text, hash_file};
 use refrain_core::{CrashPoint, CrashProbe, Error, ErrorKind, Guards, Open, Result, SealedData, Staging};
-use refrain_object::{Bucket, Content, Multipart, Swapped, Upload};
+use refrain_object::{Bucket, Content, Multipart, Swapped, Upload, Version};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -31,8 +32,8 @@ pub(super) fn seal(
     let local = found(place, Path::new(&staging.place))?;
     let (generation, attempt) = (staging.id.generation, staging.id.holder.attempt);
     let prefix = place.data(generation, attempt);
-    let written =
-        if local.is_empty() && place.kind == ObjectKind::Prefix { remote(bucket, &prefix)? } else { Vec::new() };
+    let (written, tags) =
+        if local.is_empty() && place.kind == ObjectKind::Prefix { remote(bucket, &prefix)? } else { (Vec::new(), None) };
     let (files, bytes) = match (local.as_slice(), written.as_slice()) {
         ([], written) => (written.len(), written.iter().map(|object| object.bytes).sum()),
         (local, _) => (local.len(), local.iter().map(|found| found.bytes).sum()),
@@ -49,13 +50,15 @@ pub(super) fn seal(
     let for_readers = manner.objects(place, &prefix, &listed)?.into_iter().map(|(listed, _)| listed).collect();
     let (mut manifest, uploads) = begin(bucket, (place, directory), (&local, listed), (staging, guards))?;
     manifest.for_readers = for_readers;
-    let (text, reference) = manifest.write(place.manifest_of(&prefix))?;
+    let (text, mut reference) = manifest.write(place.manifest_of(&prefix))?;
     // On a condition, so that a write which is carried out late never undoes what a successor made of the manifest.
     if let Swapped::Moved(_) = bucket.swap(&reference.key, None, &Content::unique(text))? {
         return Err(Error::new(ErrorKind::Conflict, format!("somebody else wrote `{}`", reference.key)));
     }
     probe.reach(CrashPoint::AfterManifest);
-    bucket.upload(uploads)?;
+    let uploaded = bucket.upload(uploads)?;
+    let tag = |name: &str| uploaded.get(&format!("{prefix}{name}")).and_then(Version::tag);
+    reference.tags = tags.or_else(|| tags_of(&manifest.objects, tag));
     readers::put(bucket, place, &prefix, &manifest)?;
     manifest.sealed(&staging.slot, &reference)
 }
@@ -92,14 +95,14 @@ fn digest(local: &[Found]) -> Result<Vec<Listed>> {
 }
 
 /// What the task wrote to the attempt's own prefix itself, read once for its digest.
-fn remote(bucket: &Bucket, prefix: &str) -> Result<Vec<Listed>> {
+fn remote(bucket: &Bucket, prefix: &str) -> Result<(Vec<Listed>, Option<String>)> {
     let mut found = Vec::new();
     bucket.list(prefix, |entry| {
         found.push(entry);
         Ok(())
     })?;
     let mut listed = Vec::new();
-    for entry in found {
+    for entry in &found {
         let Some(name) = entry.key.strip_prefix(prefix) else { continue };
         let mut hasher = blake3::Hasher::new();
         read(bucket, &entry.key, entry.size, &mut |chunk| {
@@ -110,7 +113,10 @@ fn remote(bucket: &Bucket, prefix: &str) -> Result<Vec<Listed>> {
         listed.push(Listed { name: name.to_owned(), bytes: entry.size, digest, upload: None });
     }
     listed.sort();
-    Ok(listed)
+    // As they were before they were read: who writes there after that is told.
+    let versions: BTreeMap<_, _> = found.iter().map(|entry| (entry.key.as_str(), &entry.version)).collect();
+    let tags = tags_of(&listed, |name| versions.get(format!("{prefix}{name}").as_str())?.tag());
+    Ok((listed, tags))
 }
 
 /// Shows the content of an object, part by part.

@@ -7,14 +7,15 @@ use super::manifest::Manifest;
 use super::place::Place;
 use super::record::{Intent, Record, Seen, Step, Tag};
 use super::seal;
-use refrain_core::{CrashPoint, CrashProbe, Error, Result};
+use crate::local::digest_text;
+use refrain_core::{CrashPoint, CrashProbe, ErrorKind, Publication, Result};
 use refrain_object::{Bucket, Content, Object, Swapped, Version};
 
 /// What became of the object.
 enum Landed {
     /// It stands there, or stood.
     Yes(Version),
-    /// Somebody else replaced the object that it was to replace, so that it never can.
+    /// It never can: somebody else replaced the object that it was to replace, or what was sealed for it is gone.
     Never,
 }
 
@@ -67,7 +68,13 @@ fn carry_out(bucket: &Bucket, place: &Place, intent: &Intent) -> Result<Landed> 
     if !unmoved {
         return Ok(Landed::Never);
     }
-    let content = Content::named(content(bucket, place, intent)?, id, metadata(intent));
+    let publication = intent.head.publication.as_ref();
+    let Some(content) = publication.map(|publication| content(bucket, place, publication)).transpose()?.flatten()
+    else {
+        tracing::warn!(rule = "5.5", target = %place.target, "what was sealed for it is gone: it is given up");
+        return Ok(Landed::Never);
+    };
+    let content = Content::named(content, id, metadata(intent));
     tracing::info!(rule = "9.3", target = %place.target, "replacing the object");
     Ok(match bucket.swap(key, expected.as_ref(), &content)? {
         Swapped::Done(version) => Landed::Yes(version),
@@ -79,22 +86,27 @@ fn written(object: &Object, id: &str) -> Option<Version> {
     (object.write_id() == Some(id)).then(|| object.version.clone())
 }
 
-fn content(bucket: &Bucket, place: &Place, intent: &Intent) -> Result<Vec<u8>> {
-    let data = intent.head.publication.as_ref().and_then(|publication| publication.data_for(&place.slot()));
-    let lost =
-        || Error::refused(format!("what was sealed for {} is gone", place.target)).hint("run it again with --rerun");
-    let manifest = Manifest::of(bucket, data.ok_or_else(lost)?)?.ok_or_else(lost)?;
-    let object = manifest.objects.first().ok_or_else(lost)?;
+/// Whether what was sealed for the object is there as it was sealed.
+pub(super) fn is_whole(bucket: &Bucket, place: &Place, publication: &Publication) -> Result<bool> {
+    content(bucket, place, publication).map(|content| content.is_some())
+}
+
+/// What was sealed for the object; nothing when it is gone, or is not what it was.
+fn content(bucket: &Bucket, place: &Place, publication: &Publication) -> Result<Option<Vec<u8>>> {
+    let Some(data) = publication.data_for(&place.slot()) else { return Ok(None) };
+    let Some(manifest) = Manifest::of(bucket, data)? else { return Ok(None) };
+    let Some(object) = manifest.objects.first() else { return Ok(None) };
     let source = place.target.key_of(&manifest.prefix)?;
     let mut content = Vec::new();
-    seal::read(bucket, &format!("{source}{}", object.name), object.bytes, &mut |chunk| {
+    let read = seal::read(bucket, &format!("{source}{}", object.name), object.bytes, &mut |chunk| {
         content.extend_from_slice(chunk);
         Ok(())
-    })?;
-    if format!("blake3:{}", blake3::hash(&content).to_hex()) != object.digest {
-        return Err(Error::corrupt(format!("the copy of {} that is to be published was changed", place.target)));
+    });
+    match read {
+        Err(error) if error.kind == ErrorKind::Corrupt => return Ok(None),
+        read => read?,
     }
-    Ok(content)
+    Ok((digest_text(&blake3::hash(&content)) == object.digest).then_some(content))
 }
 
 fn metadata(intent: &Intent) -> Vec<(&'static str, String)> {

@@ -1,17 +1,18 @@
 //! Versions: what readers find, what is kept, and copies of them.
 
 use super::ObjectKind;
-use super::manifest::{Manifest, Reference};
+use super::manifest::{Listed, Manifest, Reference, tags_of};
 use super::place::Place;
 use super::record::{Kept, Record, Seen, Step};
 use super::{leftovers, seal};
 use jiff::Timestamp;
-use refrain_core::{Condition, Error, Generation, Keep, Result, SealedData, Version};
+use refrain_core::{Condition, Error, ErrorKind, Generation, Keep, Result, SealedData, Version};
 use refrain_object::Bucket;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The versions that can be read, newest first.
@@ -101,6 +102,44 @@ fn fetch(bucket: &Bucket, key: &str, (bytes, digest): (u64, &str), file: &Path) 
     Ok(())
 }
 
+/// How many objects are read at once.
+const AT_ONCE: usize = 8;
+
+/// Whether objects below a prefix have the content that was sealed. Reads all of it.
+pub(super) fn are_as_sealed(bucket: &Bucket, prefix: &str, objects: &[&Listed]) -> Result<bool> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<bool> {
+        while let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if !is_as_sealed(bucket, &format!("{prefix}{}", object.name), object)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (1..AT_ONCE.min(objects.len())).map(|_| scope.spawn(work)).collect();
+        let mut whole = work();
+        for reader in readers {
+            let read =
+                reader.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a reading thread ended early")));
+            whole = whole.and_then(|whole| Ok(whole && read?));
+        }
+        whole
+    })
+}
+
+fn is_as_sealed(bucket: &Bucket, key: &str, object: &Listed) -> Result<bool> {
+    let mut hasher = blake3::Hasher::new();
+    let read = seal::read(bucket, key, object.bytes, &mut |chunk| {
+        hasher.update(chunk);
+        Ok(())
+    });
+    match read {
+        Err(error) if error.kind == ErrorKind::Corrupt => Ok(false),
+        read => read.map(|()| format!("blake3:{}", hasher.finalize().to_hex()) == object.digest),
+    }
+}
+
 /// Compares what stands there with what the record says, without reading any content.
 pub(super) fn condition(bucket: &Bucket, place: &Place, record: Option<&Record>) -> Result<Condition> {
     let record = record.filter(|record| record.head.publication.is_some() || record.head.taken_from.is_some());
@@ -148,9 +187,10 @@ fn listed(bucket: &Bucket, place: &Place, data: &SealedData) -> Result<Condition
         .chain(&manifest.for_readers)
         .map(|object| (object.name.as_str(), object.bytes))
         .collect();
-    let mut difference = None;
+    let (mut difference, mut tags) = (None, BTreeMap::new());
     bucket.list(&prefix, |entry| {
         let name = entry.key.strip_prefix(&prefix).unwrap_or(&entry.key);
+        tags.extend(entry.version.tag().map(|tag| (name.to_owned(), tag.to_owned())));
         // What is not in the manifest is not published: a task may have left somebody behind who still writes (SPK-07).
         if expected.remove(name).is_some_and(|bytes| bytes != entry.size) {
             difference = Some(format!("`{name}` has another size"));
@@ -158,7 +198,11 @@ fn listed(bucket: &Bucket, place: &Place, data: &SealedData) -> Result<Condition
         Ok(())
     })?;
     let missing = expected.keys().next().map(|name| format!("`{name}` is missing"));
-    Ok(difference.or(missing).map_or(Condition::Intact, Condition::Drifted))
+    let tagged = Reference::of(data)?.tags;
+    let now = tags_of(&manifest.objects, |name| tags.get(name).map(String::as_str));
+    let rewritten = (tagged.is_some() && now.is_some() && tagged != now)
+        .then(|| "an object was written again".to_owned());
+    Ok(difference.or(missing).or(rewritten).map_or(Condition::Intact, Condition::Drifted))
 }
 
 /// Removes kept versions beyond the policy: from the record first, so that nobody is sent to what is being deleted.

@@ -20,6 +20,7 @@
 //! A process that dies inside leaves an object as it was or as it was to be. What an object store acknowledges, it keeps.
 
 mod copy;
+mod homes;
 mod identity;
 mod names;
 mod place;

@@ -5,6 +5,9 @@ use refrain_core::{Key, TaskName};
 /// Who the store is.
 pub(super) const STORE: &str = "store.json";
 
+/// Which homes share it.
+pub(super) const HOMES: &str = "homes.json";
+
 /// What all names of keys' objects begin with.
 pub(super) const KEYS: &str = "key/";
 

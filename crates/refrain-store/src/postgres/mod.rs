@@ -29,7 +29,6 @@ mod watermarks;
 mod work;
 
 use fault::Fault;
-pub use homes::{Entry, HomeRecord, Stranger, TaskRecord};
 use refrain_core::{
     Acquired, AttemptFilter, AttemptId, AttemptRecord, Clock, Ending, Foldable, Granted, Holder, Key, KeyState,
     KeySummary, LeaseRequest, OpenRun, Result, RunProposal, RunRecord, Shown, StateStore, StoreIdentity, StoreTime,

@@ -5,8 +5,7 @@ use crate::config::Config;
 use crate::home::Home;
 use crate::task::{InputSource, Task};
 use refrain_core::{Error, Result, StateStore, StoreId, StoreIdentity};
-use refrain_store::postgres::{Entry, HomeRecord, Stranger, TaskRecord};
-use refrain_store::{BucketStore, PostgresStore, SqliteStore};
+use refrain_store::{BucketStore, Entry, HomeRecord, PostgresStore, SqliteStore, Stranger, TaskRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -32,14 +31,13 @@ impl Shared for PostgresStore {
     }
 }
 
-/// A prefix of a bucket is chosen for one project.
 impl Shared for BucketStore {
     fn opened(&self) -> Result<StoreIdentity> {
         self.opened_as()
     }
 
-    fn admit(&self, _: &HomeRecord, _: Entry) -> Result<Option<Stranger>> {
-        Ok(None)
+    fn admit(&self, home: &HomeRecord, entry: Entry) -> Result<Option<Stranger>> {
+        BucketStore::admit(self, home, entry)
     }
 }
 
@@ -169,18 +167,23 @@ pub fn left_behind(home: &Home, store: &dyn StateStore) -> Option<String> {
 }
 
 fn of_another(place: &Place, stranger: &Stranger) -> Error {
-    let (store, place) = (place.shown(), &stranger.place);
+    let (store, other) = (place.shown(), &stranger.place);
     let message = match &stranger.task {
         Some(task) => format!(
-            "the state store in {store} is that of the home {place}, whose [task.{task}] is another one: it reads and \
+            "the state store in {store} is that of the home {other}, whose [task.{task}] is another one: it reads and \
              publishes elsewhere"
         ),
-        None => format!("the state store in {store} is that of the home {place}, and this home has none of its tasks"),
+        None => format!("the state store in {store} is that of the home {other}, and this home has none of its tasks"),
     };
-    Error::refused(message).hint(
-        "a project of its own takes a database of its own (CREATE DATABASE …, then `store` in refrain.toml); if this is \
-         the same project on another host, say so: refrain store join",
-    )
+    let own = match place {
+        Place::Bucket(..) => "takes a prefix of its own (`store` in refrain.toml)",
+        Place::Database(_) | Place::Embedded(_) => {
+            "takes a database of its own (CREATE DATABASE …, then `store` in refrain.toml)"
+        }
+    };
+    Error::refused(message).hint(format!(
+        "a project of its own {own}; if this is the same project on another host, say so: refrain store join"
+    ))
 }
 
 fn record_of(home: &Home) -> HomeRecord {
