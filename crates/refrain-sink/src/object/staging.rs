@@ -154,13 +154,19 @@ pub(super) fn found(place: &Place, output: &Path) -> Result<Vec<Found>> {
             return Ok(Go::On);
         }
         if !entry.stat.is_file() {
-            return Err(refuse(&entry.path, &format!("is {}; an object store holds files alone", entry.stat.noun()))
-                .hint("copy what a link names into the output instead of linking it"));
+            let refused = refuse(&entry.path, &format!("is {}; an object store holds files alone", entry.stat.noun()));
+            return Err(if entry.stat.is_link() {
+                refused.hint("copy what the link names into the output instead of linking it")
+            } else {
+                refused
+            });
         }
         let name = entry.path.to_str().ok_or_else(|| refuse(&entry.path, "has a name that is not valid UTF-8"))?;
         let key = place.target.join(name);
-        refrain_object::Address::parse(&key.to_string())
-            .map_err(|_| refuse(&entry.path, "has a name that no object can have"))?;
+        refrain_object::Address::parse(&key.to_string()).map_err(|_| {
+            refuse(&entry.path, "has a name that no object is given here")
+                .hint("a key has at most 1024 bytes, no `?`, no `#` and no control characters: name the file otherwise")
+        })?;
         found.push(Found { name: name.to_owned(), file: entry.place, bytes: entry.stat.size });
         Ok(Go::On)
     })?;
