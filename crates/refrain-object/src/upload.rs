@@ -6,8 +6,8 @@ use crate::driver::wait;
 use crate::fault::Fault;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use object_store::{ObjectStoreExt, PutResult};
 use object_store::multipart::PartId;
+use object_store::{ObjectStoreExt, PutResult};
 use refrain_core::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -131,12 +131,7 @@ fn version_of(put: PutResult) -> Version {
     Version { e_tag: put.e_tag, version: put.version }
 }
 
-async fn in_parts(
-    bucket: &Bucket,
-    upload: &Upload,
-    multipart: &Multipart,
-    room: &Arc<Semaphore>,
-) -> Result<Version> {
+async fn in_parts(bucket: &Bucket, upload: &Upload, multipart: &Multipart, room: &Arc<Semaphore>) -> Result<Version> {
     let size = PART.max(upload.bytes.div_ceil(PARTS).next_multiple_of(MIB));
     let offsets = (0..upload.bytes.div_ceil(size)).map(|index| (index, index * size));
     // Parts are read in order, for the digest, and sent at once.

@@ -18,8 +18,8 @@
 mod chance;
 mod clock;
 mod copied;
-pub mod memory;
 mod homes;
+pub mod memory;
 pub mod object;
 pub mod postgres;
 pub mod sqlite;
@@ -27,8 +27,8 @@ mod stored;
 
 pub use clock::{BootClock, ManualClock, StoreClock};
 pub use copied::Copied;
-pub use memory::MemoryStore;
 pub use homes::{Entry, HomeRecord, Stranger, TaskRecord};
+pub use memory::MemoryStore;
 pub use object::{BucketOptions, BucketStore};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{SqliteOptions, SqliteStore};

@@ -32,8 +32,11 @@ pub(super) fn seal(
     let local = found(place, Path::new(&staging.place))?;
     let (generation, attempt) = (staging.id.generation, staging.id.holder.attempt);
     let prefix = place.data(generation, attempt);
-    let (written, tags) =
-        if local.is_empty() && place.kind == ObjectKind::Prefix { remote(bucket, &prefix)? } else { (Vec::new(), None) };
+    let (written, tags) = if local.is_empty() && place.kind == ObjectKind::Prefix {
+        remote(bucket, &prefix)?
+    } else {
+        (Vec::new(), None)
+    };
     let (files, bytes) = match (local.as_slice(), written.as_slice()) {
         ([], written) => (written.len(), written.iter().map(|object| object.bytes).sum()),
         (local, _) => (local.len(), local.iter().map(|found| found.bytes).sum()),

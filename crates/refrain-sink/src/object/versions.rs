@@ -200,8 +200,8 @@ fn listed(bucket: &Bucket, place: &Place, data: &SealedData) -> Result<Condition
     let missing = expected.keys().next().map(|name| format!("`{name}` is missing"));
     let tagged = Reference::of(data)?.tags;
     let now = tags_of(&manifest.objects, |name| tags.get(name).map(String::as_str));
-    let rewritten = (tagged.is_some() && now.is_some() && tagged != now)
-        .then(|| "an object was written again".to_owned());
+    let rewritten =
+        (tagged.is_some() && now.is_some() && tagged != now).then(|| "an object was written again".to_owned());
     Ok(difference.or(missing).or(rewritten).map_or(Condition::Intact, Condition::Drifted))
 }
 
