@@ -51,10 +51,8 @@ pub struct Version {
 impl Version {
     /// Whether both name one version. Some stores quote entity tags and some do not, or one and the same both ways.
     pub fn is(&self, other: &Self) -> bool {
-        fn same<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
-            one.is_none() || other.is_none() || one == other
-        }
-        same(self.tag(), other.tag()) && same(self.version.as_ref(), other.version.as_ref())
+        let same = |one: Option<&str>, other: Option<&str>| one.is_none() || other.is_none() || one == other;
+        same(self.tag(), other.tag()) && same(self.version.as_deref(), other.version.as_deref())
     }
 
     /// The entity tag without quotes.

@@ -264,9 +264,6 @@ impl Report {
 
 /// Whether the head that stands there now remembers this attempt as one that was published before.
 fn was_published(driver: &Driver<'_>) -> bool {
-    let head = match &driver.other {
-        Some(Other::Head(head)) => head,
-        _ => return false,
-    };
+    let Some(Other::Head(head)) = &driver.other else { return false };
     head.history.iter().any(|former| former.attempt == driver.id)
 }

@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Homes {
     nonce: String,
-    homes: Vec<Joined>,
+    homes: Vec<Member>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Joined {
+struct Member {
     digest: String,
     tasks: BTreeMap<String, TaskRecord>,
     place: String,
@@ -56,7 +56,7 @@ fn admit(place: &Place, home: &HomeRecord, entry: Entry, joined_at: Timestamp) -
             }
         }
         let (digest, tasks, at) = (home.digest.clone(), home.tasks.clone(), home.place.clone());
-        homes.homes.insert(0, Joined { digest, tasks, place: at, joined_at });
+        homes.homes.insert(0, Member { digest, tasks, place: at, joined_at });
         homes.nonce = fresh_nonce();
         if place.swap_json(names::HOMES, version.as_ref(), &homes)?.is_ok() {
             return Ok(None);
