@@ -10,7 +10,8 @@ use refrain_testkit::object::{Bucket, Kind, Server};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use tempfile::TempDir;
 
 /// The objects of a prefix; all hold the same text, so that a mixture is seen.
@@ -24,21 +25,27 @@ struct Objects {
 struct Home {
     kind: ObjectKind,
     bucket: Bucket,
+    /// Ends with `/`: what this home has of the bucket. All homes of a process share one, of which some stores have few.
+    prefix: String,
     slots: Mutex<BTreeSet<SlotAddress>>,
     state: TempDir,
 }
 
 impl SinkFactory for Objects {
     fn make(&self) -> Box<dyn SinkUnderTest> {
-        let bucket = Server::shared(self.server).bucket();
-        Box::new(Home { kind: self.kind, bucket, slots: Mutex::default(), state: TempDir::new().unwrap() })
+        static BUCKETS: [OnceLock<Bucket>; Kind::ALL.len()] = [const { OnceLock::new() }; Kind::ALL.len()];
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let bucket = BUCKETS[self.server as usize].get_or_init(|| Server::shared(self.server).bucket()).clone();
+        let prefix = format!("home-{}/", MADE.fetch_add(1, Ordering::Relaxed));
+        Box::new(Home { kind: self.kind, bucket, prefix, slots: Mutex::default(), state: TempDir::new().unwrap() })
     }
 }
 
 impl Home {
     fn sink(&self) -> ObjectSink {
         let environment = Environment::of(self.bucket.environment());
-        let settings = Settings { environment, ..Settings::default() };
+        let area = Address::parse(&self.bucket.url(&format!("{}_refrain/", self.prefix))).unwrap();
+        let settings = Settings { environment, area: Some(area), ..Settings::default() };
         let root = Address::parse(&self.bucket.url("")).unwrap();
         let buckets = Buckets::new(move |_| settings.clone(), self.state.path(), [root]);
         ObjectSink::new(self.kind, Arc::new(buckets), self.state.path(), Arc::new(NoProbe))
@@ -50,7 +57,7 @@ impl Home {
 
     /// What a reader gets who asks for the record, then for the manifest, then for each object.
     fn read_prefix(&self, slot: &SlotAddress) -> Option<String> {
-        let record = self.bucket.get(&format!("_refrain/slot/{}head.prefix.json", Self::key(slot)))?;
+        let record = self.bucket.get(&format!("{}_refrain/slot/{}head.prefix.json", self.prefix, Self::key(slot)))?;
         let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
         let head = &record["head"];
         // Until a new owner publishes, readers see what the former one did.
@@ -79,8 +86,8 @@ impl SinkUnderTest for Home {
 
     fn slot(&self, name: &str) -> SlotAddress {
         let url = match self.kind {
-            ObjectKind::Prefix => self.bucket.url(&format!("warehouse/{name}/")),
-            ObjectKind::Object => self.bucket.url(&format!("warehouse/{name}.csv")),
+            ObjectKind::Prefix => self.bucket.url(&format!("{}warehouse/{name}/", self.prefix)),
+            ObjectKind::Object => self.bucket.url(&format!("{}warehouse/{name}.csv", self.prefix)),
         };
         let slot = self.sink().address(&Address::parse(&url).unwrap()).unwrap();
         self.slots.lock().unwrap().insert(slot.clone());
@@ -121,7 +128,8 @@ impl SinkUnderTest for Home {
     }
 
     fn listed(&self) -> Vec<String> {
-        let below = self.bucket.keys("warehouse/").into_iter().filter_map(|key| self.bucket.get(&key));
+        let below =
+            self.bucket.keys(&format!("{}warehouse/", self.prefix)).into_iter().filter_map(|key| self.bucket.get(&key));
         let mut texts: Vec<_> = below.map(|bytes| String::from_utf8(bytes).unwrap()).collect();
         if self.kind == ObjectKind::Prefix {
             texts.extend(self.slots.lock().unwrap().iter().filter_map(|slot| self.read_prefix(slot)));
