@@ -1,15 +1,14 @@
 //! Many files to keys of their own, in parallel: the bytes that are underway are bounded, whatever the number and size of
 //! the files, and each is digested again as it leaves.
 
-use crate::bucket::{Bucket, Version, path_of};
+use crate::bucket::{Bucket, path_of};
 use crate::driver::wait;
 use crate::fault::Fault;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::ObjectStoreExt;
 use object_store::multipart::PartId;
-use object_store::{ObjectStoreExt, PutResult};
 use refrain_core::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -87,34 +86,33 @@ impl Bucket {
         }
     }
 
-    /// Uploads all files. Returns the version of each object, by key.
+    /// Uploads all files.
     ///
     /// # Errors
     /// `guard` when a file is not what its digest says any more; else the first failure of a request, after repeats.
     ///
     /// # Crash safety
     /// A key has its whole object or none. What was uploaded stays.
-    pub fn upload(&self, uploads: Vec<Upload>) -> Result<BTreeMap<String, Version>> {
+    pub fn upload(&self, uploads: Vec<Upload>) -> Result<()> {
         let (bucket, room) = (self.clone(), Arc::new(Semaphore::new(usize::try_from(UNDERWAY / MIB).unwrap_or(1))));
         wait(async move {
             stream::iter(uploads)
                 .map(|upload| one(bucket.clone(), upload, Arc::clone(&room)))
                 .buffer_unordered(AT_ONCE)
-                .try_collect::<BTreeMap<_, _>>()
+                .try_collect::<()>()
                 .await
         })?
     }
 }
 
-async fn one(bucket: Bucket, upload: Upload, room: Arc<Semaphore>) -> Result<(String, Version)> {
-    let version = match &upload.multipart {
+async fn one(bucket: Bucket, upload: Upload, room: Arc<Semaphore>) -> Result<()> {
+    match &upload.multipart {
         None => whole(&bucket, &upload, &room).await,
         Some(multipart) => in_parts(&bucket, &upload, multipart, &room).await,
-    };
-    version.map(|version| (upload.key, version))
+    }
 }
 
-async fn whole(bucket: &Bucket, upload: &Upload, room: &Semaphore) -> Result<Version> {
+async fn whole(bucket: &Bucket, upload: &Upload, room: &Semaphore) -> Result<()> {
     let _underway = take(room, upload.bytes).await?;
     let content = read(upload.file.clone(), 0, upload.bytes).await?;
     if format!("blake3:{}", blake3::hash(&content).to_hex()) != upload.digest {
@@ -122,16 +120,12 @@ async fn whole(bucket: &Bucket, upload: &Upload, room: &Semaphore) -> Result<Ver
     }
     send(bucket, &upload.key, |client, path| {
         let content = content.clone();
-        async move { client.objects.put(&path, content.into()).await.map(version_of) }
+        async move { client.objects.put(&path, content.into()).await.map(drop) }
     })
     .await
 }
 
-fn version_of(put: PutResult) -> Version {
-    Version { e_tag: put.e_tag, version: put.version }
-}
-
-async fn in_parts(bucket: &Bucket, upload: &Upload, multipart: &Multipart, room: &Arc<Semaphore>) -> Result<Version> {
+async fn in_parts(bucket: &Bucket, upload: &Upload, multipart: &Multipart, room: &Arc<Semaphore>) -> Result<()> {
     let size = PART.max(upload.bytes.div_ceil(PARTS).next_multiple_of(MIB));
     let offsets = (0..upload.bytes.div_ceil(size)).map(|index| (index, index * size));
     // Parts are read in order, for the digest, and sent at once.
@@ -170,20 +164,17 @@ async fn in_parts(bucket: &Bucket, upload: &Upload, multipart: &Multipart, room:
 }
 
 /// Completes an upload. When the answer is lost a repeat finds no upload any more: then the object tells.
-async fn complete(bucket: &Bucket, upload: &Upload, multipart: &Multipart, parts: Vec<PartId>) -> Result<Version> {
+async fn complete(bucket: &Bucket, upload: &Upload, multipart: &Multipart, parts: Vec<PartId>) -> Result<()> {
     let completed = send_once_or_more(bucket, &upload.key, |client, path| {
         let (parts, id) = (parts.clone(), multipart.id.clone());
-        async move { client.parts.complete_multipart(&path, &id, parts).await.map(version_of) }
+        async move { client.parts.complete_multipart(&path, &id, parts).await.map(drop) }
     })
     .await;
-    let fault = match completed {
-        Ok(version) => return Ok(version),
-        Err(fault) => fault,
-    };
+    let Err(fault) = completed else { return Ok(()) };
     let found =
         send_once_or_more(bucket, &upload.key, |client, path| async move { client.objects.head(&path).await }).await;
     match found {
-        Ok(meta) if meta.size == upload.bytes => Ok(Version { e_tag: meta.e_tag, version: meta.version }),
+        Ok(meta) if meta.size == upload.bytes => Ok(()),
         _ => Err(failed(fault, bucket, &upload.key)),
     }
 }

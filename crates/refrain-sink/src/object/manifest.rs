@@ -56,7 +56,8 @@ pub(super) struct Reference {
     pub(super) key: String,
     /// Digest of its text, as `blake3:<hex>`.
     pub(super) digest: String,
-    /// Digest of the entity tags of the objects, by which a look tells that one was written again.
+    /// Digest of the entity tags that a listing showed of objects which the task wrote itself, by which a look tells that
+    /// one was written again. What an upload was answered is not compared: some stores list other tags (OBJ-05).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tags: Option<String>,
 }

@@ -56,7 +56,7 @@ fn take(
         Swapped::Moved(_) => return Ok(None),
     }
     tracing::info!(rule = "5.7", target = %place.target, objects = missing.len(), "taking over what was sealed before");
-    match bucket.upload(missing).and_then(|_| readers::put(bucket, place, &prefix, &taken)) {
+    match bucket.upload(missing).and_then(|()| readers::put(bucket, place, &prefix, &taken)) {
         Ok(()) => taken.sealed(&place.slot(), &reference).map(Some),
         // A file that was changed since, an upload that the bucket's own rule ended: it will never be whole.
         Err(error) if error.kind == ErrorKind::Guard => {

@@ -7,7 +7,7 @@ use super::readers::{self, PrefixManner};
 use super::staging::{self, Found, check, found};
 use crate::local::{digest_text, hash_file};
 use refrain_core::{CrashPoint, CrashProbe, Error, ErrorKind, Guards, Open, Result, SealedData, Staging};
-use refrain_object::{Bucket, Content, Multipart, Swapped, Upload, Version};
+use refrain_object::{Bucket, Content, Multipart, Swapped, Upload};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -59,9 +59,8 @@ pub(super) fn seal(
         return Err(Error::new(ErrorKind::Conflict, format!("somebody else wrote `{}`", reference.key)));
     }
     probe.reach(CrashPoint::AfterManifest);
-    let uploaded = bucket.upload(uploads)?;
-    let tag = |name: &str| uploaded.get(&format!("{prefix}{name}")).and_then(Version::tag);
-    reference.tags = tags.or_else(|| tags_of(&manifest.objects, tag));
+    bucket.upload(uploads)?;
+    reference.tags = tags;
     readers::put(bucket, place, &prefix, &manifest)?;
     manifest.sealed(&staging.slot, &reference)
 }
