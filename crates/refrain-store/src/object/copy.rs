@@ -7,7 +7,7 @@ use super::{BATCH, BucketOptions, BucketStore, names};
 use crate::chance::fresh_store_id;
 use crate::sqlite::History;
 use crate::{Copied, SqliteStore};
-use refrain_core::{AttemptRecord, Error, ErrorKind, Key, Lease, Result, StateStore, StoreId, StoreIdentity};
+use refrain_core::{AttemptRecord, Error, Key, Lease, Result, StateStore, StoreId, StoreIdentity};
 use refrain_object::{Address, Settings, Version};
 use std::collections::BTreeSet;
 
@@ -33,17 +33,7 @@ impl BucketStore {
         store.prove()?;
         let now = from.now()?;
         from.history(|history| {
-            history.each_key(|key, stored| match &stored.record.lease {
-                Some(lease) if !lease.expired(&now) && !is_dead(lease) => Err(Error::new(
-                    ErrorKind::Held,
-                    format!(
-                        "`{key}` is being run by attempt {}: a history is copied when nobody adds to it",
-                        lease.attempt
-                    ),
-                )
-                .hint("wait for its end, then repeat the call")),
-                _ => Ok(()),
-            })?;
+            history.refuse_at_work(&now, is_dead)?;
             let (version, begun) = store.claim(&history.identity()?)?;
             let identity = begun.identity.clone();
             let (keys, attempts) = store.copy_keys(history, identity.store_id)?;

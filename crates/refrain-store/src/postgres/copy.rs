@@ -9,7 +9,7 @@ use crate::chance::fresh_store_id;
 use crate::sqlite::History;
 use crate::stored::ending_to_text;
 use crate::{Copied, SqliteStore};
-use refrain_core::{AttemptRecord, Ending, Error, ErrorKind, Lease, Result, StateStore, StoreIdentity};
+use refrain_core::{AttemptRecord, Ending, Error, Lease, Result, StateStore, StoreIdentity};
 use refrain_postgres::{CopyIn, Link};
 use std::collections::BTreeSet;
 
@@ -37,17 +37,7 @@ impl PostgresStore {
         let created_at = store.options.clock.now();
         let now = from.now()?;
         from.history(|history| {
-            history.each_key(|key, stored| match &stored.record.lease {
-                Some(lease) if !lease.expired(&now) && !is_dead(lease) => Err(Error::new(
-                    ErrorKind::Held,
-                    format!(
-                        "`{key}` is being run by attempt {}: a history is copied when nobody adds to it",
-                        lease.attempt
-                    ),
-                )
-                .hint("wait for its end, then repeat the call")),
-                _ => Ok(()),
-            })?;
+            history.refuse_at_work(&now, is_dead)?;
             let old = history.identity()?;
             let replaces: BTreeSet<_> = old.ancestors.iter().copied().chain([old.store_id]).collect();
             let copied = store.transact_long(|work| {

@@ -3,7 +3,9 @@
 use super::fault::Fault;
 use super::{SqliteStore, attempts, identity, keys, watermarks};
 use crate::stored::{self, Stored};
-use refrain_core::{AttemptRecord, Error, Key, Result, StoreId, StoreIdentity, TaskName, Watermark};
+use refrain_core::{
+    AttemptRecord, Error, ErrorKind, Key, Lease, Result, StoreId, StoreIdentity, StoreTime, TaskName, Watermark,
+};
 use rusqlite::{Row, ToSql, Transaction, params};
 use std::path::Path;
 
@@ -68,6 +70,24 @@ impl History<'_> {
             },
             |(key, stored)| each(key, stored),
         )
+    }
+
+    /// Refuses a history that an attempt adds to. `now` is by the state's own clock.
+    ///
+    /// # Errors
+    /// `Held`, with the attempt.
+    pub(crate) fn refuse_at_work(&self, now: &StoreTime, is_dead: &dyn Fn(&Lease) -> bool) -> Result<()> {
+        self.each_key(|key, stored| match &stored.record.lease {
+            Some(lease) if !lease.expired(now) && !is_dead(lease) => Err(Error::new(
+                ErrorKind::Held,
+                format!(
+                    "`{key}` is being run by attempt {}: a history is copied when nobody adds to it",
+                    lease.attempt
+                ),
+            )
+            .hint("wait for its end, then repeat the call")),
+            _ => Ok(()),
+        })
     }
 
     /// Shows every attempt, oldest first.
