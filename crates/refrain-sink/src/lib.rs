@@ -10,6 +10,7 @@ mod local;
 mod memory;
 mod object;
 pub mod postgres;
+mod written;
 
 pub use local::{
     LocalKind, LocalSink, ShownKey, claimed_stores, drop_copy, hand_out, prepare_volume, provenance_of, shown_keys,

@@ -5,8 +5,8 @@ use super::ObjectKind;
 use super::place::Place;
 use super::readers::PrefixManner;
 use crate::directory::{Go, walk};
+use crate::written::{self, OUTPUT, Owner};
 use refrain_core::{Error, ErrorKind, Guards, Result, SlotAddress, Staged, StagingId};
-use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,20 +14,8 @@ use std::path::{Path, PathBuf};
 /// The directory's name in the state directory.
 pub(super) const DIRECTORY: &str = "objects";
 
-/// Names the attempt in its directory.
-const OWNER: &str = "owner.json";
-
 /// Names the uploads in parts that were begun.
 const UPLOADS: &str = "uploads.jsonl";
-
-#[derive(Serialize, Deserialize)]
-struct Owner {
-    slot: SlotAddress,
-    id: StagingId,
-    /// How it is published, where something is said of that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    manner: Option<String>,
-}
 
 /// A file that a task wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,23 +27,16 @@ pub(super) struct Found {
 }
 
 /// Makes the place: a directory for a prefix, the name of a file for a single object.
-///
-/// # Crash safety
-/// Nothing here need survive a power cut: the attempt does not either. A directory without its owner is reported by gc.
 pub(super) fn make(directory: &Path, place: &Place, (id, manner): (&StagingId, Option<&str>)) -> Result<String> {
     let slot = place.slot();
     let own = own(directory, &slot, id);
     let output = output(directory, place, id);
-    let owner = serde_json::to_vec(&Owner { slot, id: id.clone(), manner: manner.map(str::to_owned) })
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a staging's owner").because(error))?;
-    let made = match place.kind {
+    let inner = match place.kind {
         ObjectKind::Prefix => &output,
         ObjectKind::Object => output.parent().unwrap_or(&own),
     };
-    let made = fs::create_dir_all(made).and_then(|()| fs::write(own.join(OWNER), owner));
-    made.map_err(|error| Error::io(format!("cannot make the staging directory `{}`", own.display()), error))?;
-    let text = output.to_str().map(str::to_owned);
-    text.ok_or_else(|| Error::invalid(format!("the path `{}` is not valid UTF-8", output.display())))
+    written::make(&own, inner, &Owner { slot, id: id.clone(), manner: manner.map(str::to_owned) })?;
+    written::text(&output)
 }
 
 /// Notes an upload in parts that was begun for an object, until the manifest names it.
@@ -81,43 +62,24 @@ pub(super) fn noted_uploads(directory: &Path, slot: &SlotAddress, id: &StagingId
 
 /// What the task of an attempt writes.
 pub(super) fn output(directory: &Path, place: &Place, id: &StagingId) -> PathBuf {
-    own(directory, &place.slot(), id).join("out").join(place.base_name())
+    own(directory, &place.slot(), id).join(OUTPUT).join(place.base_name())
 }
 
 /// How what is staged is published.
 pub(super) fn manner(directory: &Path, slot: &SlotAddress, id: &StagingId) -> Result<PrefixManner> {
-    let path = own(directory, slot, id).join(OWNER);
-    let text = fs::read(&path).map_err(|error| Error::io(format!("cannot read `{}`", path.display()), error))?;
-    let owner: Owner = serde_json::from_slice(&text)
-        .map_err(|error| Error::corrupt(format!("`{}` cannot be read: {error}", path.display())))?;
-    PrefixManner::read(owner.manner.as_deref())
+    PrefixManner::read(written::owner(&own(directory, slot, id))?.manner.as_deref())
 }
 
 /// Removes the place.
 pub(super) fn remove(directory: &Path, slot: &SlotAddress, id: &StagingId) -> Result<()> {
-    let own = own(directory, slot, id);
-    match fs::remove_dir_all(&own) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io(format!("cannot remove the staging directory `{}`", own.display()), error))
-        }
-        _ => Ok(()),
-    }
+    written::remove(&own(directory, slot, id))
 }
 
-/// All places, with whose they are.
+/// All places, with whose they are. Beside them are notes, which are files.
 pub(super) fn all(directory: &Path) -> Result<Vec<Staged>> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(format!("cannot list `{}`", directory.display()), error)),
-    };
-    let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let staged = directories.map(|entry| {
-        let owner = fs::read(entry.path().join(OWNER)).ok();
-        let owner = owner.and_then(|text| serde_json::from_slice::<Owner>(&text).ok());
-        Staged { place: entry.path().display().to_string(), owner: owner.map(|owner| (owner.slot, owner.id)) }
-    });
-    Ok(staged.collect())
+    let mut all = written::all(directory)?;
+    all.retain(|staged| fs::symlink_metadata(&staged.place).is_ok_and(|data| data.is_dir()));
+    Ok(all)
 }
 
 /// What the task wrote, in the order of the names.

@@ -393,7 +393,7 @@ impl Sink for PostgresSink {
             );
         }
         // A file goes with its table.
-        let files = files::all(&self.directory)?.into_iter();
+        let files = crate::written::all(&self.directory)?.into_iter();
         let alone: Vec<_> =
             files.filter(|file| file.owner.is_none() || staged.iter().all(|table| table.owner != file.owner)).collect();
         staged.extend(alone);
