@@ -77,9 +77,6 @@ pub(crate) fn for_tests() -> Outcome {
             return Err(format!("`cargo {component}` is missing; install it with: rustup component add {name}"));
         }
     }
-    if !has_nextest() {
-        println!("cargo-nextest is not installed: the tests run under plain `cargo test`");
-    }
     Ok(())
 }
 
@@ -94,11 +91,6 @@ pub(crate) fn python_environments() -> Outcome {
     let mut probe = command("python3");
     probe.args(["-c", "import ensurepip, venv"]);
     if succeeds(probe) { Ok(()) } else { install(&[("python3 -m venv", "python3-venv")]) }
-}
-
-/// Whether `cargo nextest` is there.
-pub(crate) fn has_nextest() -> bool {
-    succeeds(cargo(&["nextest", "--version"]))
 }
 
 fn missing(programs: &[Program]) -> Vec<(&'static str, &'static str)> {

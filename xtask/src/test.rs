@@ -25,7 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "build", alone: "cargo build --bin refrain", action: || cargo_step("build --bin refrain") },
     Step { name: "generate", alone: "cargo xtask generate --check", action: generate::check },
     Step { name: "doctests", alone: "cargo test --workspace --doc", action: || cargo_step("test --workspace --doc") },
-    Step { name: "tests", alone: "cargo nextest run --workspace (or cargo test --workspace)", action: tests },
+    Step { name: "tests", alone: "cargo test --workspace --lib --bins --tests --examples", action: tests },
 ];
 
 /// Runs all steps and stops at the first that fails.
@@ -49,12 +49,14 @@ fn doc() -> Outcome {
     command::run(doc)
 }
 
-/// All tests but the doctests; the runner's own summary is the last that is printed.
+/// All tests but the doctests; the sum of the runner's own summaries is the last that is printed.
+///
+/// A test binary is one process, whose tests share the servers it starts. A shell that starts this in the background
+/// lets it ignore SIGINT and SIGQUIT, which children inherit: `env` gives the tests, which send them, the defaults back.
 fn tests() -> Outcome {
-    if setup::has_nextest() {
-        return command::run(cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]));
-    }
-    let mut plain = cargo(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"]);
+    let cargo = cargo(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"]);
+    let mut plain = command::command("env");
+    plain.arg("--default-signal=INT,QUIT").arg(cargo.get_program()).args(cargo.get_args());
     let (success, totals) = tee(&mut plain)?;
     println!("{} passed, {} failed", totals.passed, totals.failed);
     if success { Ok(()) } else { Err(format!("`{}` failed", text(&plain))) }
