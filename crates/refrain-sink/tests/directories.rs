@@ -11,14 +11,14 @@ use refrain_core::{
 use refrain_sink::{LocalKind, LocalSink};
 use refrain_testkit::mounts::Mount;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
-use support::{ADOPT, Content, Home, OVERWRITE, STRICT, commit_and_die, tree};
+use std::time::{Duration, SystemTime};
+use support::{ADOPT, Content, Home, OVERWRITE, STRICT, commit_and_die, guards, tree};
 
 const FOUR: Content<'_> =
     Content::Tree(&[("data_0", "old"), ("data_1", "old"), ("p=1/data_0", "old"), ("p=2/data_0", "old")]);
@@ -46,6 +46,21 @@ fn dir_10_files_of_an_earlier_larger_run_do_not_stay() {
     home.publish(&sink, &slot, 2, &ONE);
     assert_eq!(tree(&home.join("out")), one("data_0", "new"));
     assert!(!home.join("out/p=1").exists());
+}
+
+#[test]
+fn sealing_leaves_the_times_of_access_alone() {
+    let home = Home::new();
+    let sink = home.directories();
+    let slot = home.slot(&sink, "out/");
+    let staging = home.attempt(1, std::slice::from_ref(&slot)).stage(&sink, &slot);
+    ONE.write(&staging.path());
+    let file = staging.path().join("data_0");
+    // Older than the time of its change: whoever reads it now would be noted, on any mount but one with `noatime`.
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(&file).unwrap().set_times(FileTimes::new().set_accessed(old)).unwrap();
+    sink.seal(staging, &guards()).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().accessed().unwrap(), old);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! switch (name second). No other module of the workspace renames anything.
 
 use super::stat::Stat;
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -36,14 +36,22 @@ pub(crate) fn sync_filesystem(witness: impl AsFd) -> io::Result<()> {
 
 /// Opens a directory without following a link in its last component.
 pub(crate) fn open_directory(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NOFOLLOW;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 /// Opens a file for reading without following a link in its last component.
+///
+/// Reading leaves its time of access alone where the system allows that, to the file's owner and to root (open(2)). The
+/// first reading of a new file would else change it: for a directory of many files that is metadata which the next fsync,
+/// the one of the commit, has to wait for.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let open = |flags: OFlags| fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    match open(flags | OFlags::NOATIME) {
+        Err(error) if is(&error, Errno::PERM) || is(&error, Errno::INVAL) => open(flags),
+        opened => opened,
+    }
 }
 
 /// Moves to a name that must be free: EEXIST otherwise.
