@@ -53,8 +53,8 @@ pub use run::{
 };
 pub use secret::{names_password, without_password};
 pub use sink::{
-    Adopt, Capabilities, ClaimAnswer, CommitAnswer, CommitOptions, Condition, Guards, Keep, Open, Origin, Sealed, Sink,
-    Staged, Staging, SwapCost, Version,
+    Adopt, Capabilities, ClaimAnswer, CommitAnswer, CommitOptions, Condition, Guards, Keep, Open, Origin, Sealed,
+    SealedWork, Sink, Staged, Staging, SwapCost, Version,
 };
 pub use store::{Acquired, AttemptFilter, AttemptRecord, Ending, KeyState, KeySummary, Outcome, Shown, StateStore};
 pub use template::Template;

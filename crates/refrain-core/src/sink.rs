@@ -4,7 +4,7 @@
 //! this crate, so that an attempt, its successor and a third party reach the same decision.
 
 use crate::{
-    ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Key, OutputSlot, Result, RunId, SealedData,
+    AttemptId, ClaimRefusal, ClaimRequest, CommitRequest, Generation, Head, Key, OutputSlot, Result, RunId, SealedData,
     SlotAddress, StagingId, TaskName,
 };
 use jiff::Timestamp;
@@ -63,13 +63,19 @@ pub trait Sink: Send + Sync + Debug {
         false
     }
 
-    /// Makes what an earlier attempt of the same run sealed for the slot, and did not publish, this attempt's own: nobody
-    /// else may remove or take it from then on. To publish it is as if this attempt had made it (5.7). Nothing when there
-    /// is none, or not all of it.
+    /// What attempts of a run sealed for the slot and nobody published, newest first, as far as all of it is there or can be
+    /// brought there from this machine. Reads only, and no content: names and sizes tell.
+    fn sealed(&self, _slot: &SlotAddress, _generation: Generation, _run: RunId) -> Result<Vec<SealedWork>> {
+        Ok(Vec::new())
+    }
+
+    /// Makes what `maker` sealed for the slot, an attempt of the same run that [`sealed`](Self::sealed) named, this
+    /// attempt's own: nobody else may remove or take it as long as this attempt's claim stands. To publish it is as if this
+    /// attempt had made it (5.7). Nothing when it is gone, or not what it was, or when this attempt is fenced.
     ///
     /// # Crash safety
     /// One compare-and-set of whose it is; whoever removes it does that first, too.
-    fn take_over(&self, _slot: &SlotAddress, _staging: &StagingId, _origin: &Origin) -> Result<Option<SealedData>> {
+    fn take_over(&self, _slot: &SlotAddress, _staging: &StagingId, _maker: AttemptId) -> Result<Option<SealedData>> {
         Ok(None)
     }
 
@@ -257,6 +263,17 @@ pub struct Origin {
     pub run: RunId,
     /// Digest of what the output is made from.
     pub made_from: String,
+}
+
+/// What an attempt sealed for a slot and nobody published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedWork {
+    /// The attempt that made it. Outputs of one maker belong together; those of two never do.
+    pub maker: AttemptId,
+    /// Digest of what it was made from, as [`Origin`] has it.
+    pub made_from: String,
+    /// The place, as [`Staged::place`] names it.
+    pub place: String,
 }
 
 /// What stands at a slot (13.2).

@@ -7,8 +7,7 @@ use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
     Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Origin,
-    OutputSlot, PinnedInput, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Sink, Staged, Staging,
-    StagingId,
+    OutputSlot, PinnedInput, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
@@ -45,7 +44,7 @@ pub(crate) struct Work<'b> {
     /// Whether everything was written, so that what fails from now on is not the output.
     written: bool,
     /// What an earlier attempt of the run sealed, which this one publishes.
-    taken: Vec<SealedData>,
+    pub(crate) taken: Vec<SealedData>,
     pub(crate) sender: EventSender,
     pub(crate) events: EventReceiver,
 }
@@ -154,7 +153,7 @@ impl<'b> Work<'b> {
 
     /// Whether another attempt has claimed an output since this one did: what stands there is its business, and no failure
     /// of this one.
-    fn is_outdone(&mut self) -> bool {
+    pub(crate) fn is_outdone(&mut self) -> bool {
         let claimed = self.driver.machine.heads();
         let now = claimed.iter().filter_map(|(slot, head)| {
             let now = self.driver.boundary.sinks.of(slot).and_then(|sink| sink.read(slot)).ok()??;
@@ -170,7 +169,7 @@ impl<'b> Work<'b> {
 
     /// How an output is published: as it is declared now. A declaration is mended after a failure as a command is, so of
     /// what the run was opened with only the slots are fixed. What is staged remembers how.
-    fn manner<'m>(&'m self, output: &'m OutputSlot) -> Option<&'m str> {
+    pub(crate) fn manner<'m>(&'m self, output: &'m OutputSlot) -> Option<&'m str> {
         let planned = self.driver.plan.outputs.iter().find(|planned| planned.slot == output.slot);
         planned.map_or(output.manner.as_deref(), |planned| planned.manner.as_deref())
     }
@@ -288,42 +287,6 @@ impl<'b> Work<'b> {
                 tracing::warn!(rule = "7.3", %slot, %error, "staging could not be removed");
             }
         }
-    }
-
-    /// Whether an earlier attempt of this run sealed every output and published none, from what this one would be made
-    /// from: then this attempt has them, and the task need not be executed (5.7).
-    pub(crate) fn take_over(&mut self) -> Result<bool> {
-        let (Some(made_from), false) = (&self.made_from, self.driver.opened) else { return Ok(false) };
-        let origin = Origin { run: self.run.run_id, made_from: made_from.digest.clone() };
-        let mut sinks = Vec::new();
-        for output in &self.run.outputs {
-            let sink = self.driver.boundary.sinks.of(&output.slot)?;
-            if !sink.keeps_sealed() {
-                return Ok(false);
-            }
-            sinks.push((sink, output));
-        }
-        let mut taken: Vec<(&dyn Sink, &OutputSlot, SealedData)> = Vec::new();
-        for (sink, output) in sinks {
-            let staging = self.outputs.iter().find(|open| open.staging.slot == output.slot);
-            let Some(staging) = staging.map(|open| &open.staging.id) else { return Ok(false) };
-            if let Some(data) = sink.take_over(&output.slot, staging, &origin)? {
-                taken.push((sink, output, data));
-                continue;
-            }
-            // A part is of no use: the task makes all of it again.
-            for (sink, output, data) in taken {
-                let owner = Some((data.slot.clone(), staging.clone()));
-                sink.discard(&Staged { place: data.staged, owner })?;
-                sink.stage(&data.slot, self.manner(output), staging)?;
-            }
-            return Ok(false);
-        }
-        self.driver
-            .notes
-            .push("publishing what an earlier attempt made and could not publish; the command is not run".to_owned());
-        self.taken = taken.into_iter().map(|(_, _, data)| data).collect();
-        Ok(true)
     }
 
     /// 5.8

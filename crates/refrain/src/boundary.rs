@@ -179,11 +179,7 @@ impl Boundary {
         let restores = run.restores.is_some();
         Ok(match Work::open(driver, run, sender, receiver) {
             Ok(work) if restores => Err(Box::new(work.restore())),
-            Ok(mut work) => match work.take_over() {
-                Ok(false) => Ok(work),
-                Ok(true) => Err(Box::new(work.publish())),
-                Err(error) => Err(Box::new(work.abandon(error.into()))),
-            },
+            Ok(work) => work.or_sealed(),
             Err(ended) => Err(ended),
         })
     }

@@ -68,6 +68,7 @@ pub mod retell;
 mod retry;
 mod rollback;
 pub mod row_id;
+mod sealed;
 mod settle;
 mod sinks;
 pub mod store;

@@ -12,6 +12,7 @@ mod held;
 mod kills;
 mod races;
 mod scene;
+mod sealed;
 mod stores;
 mod tasks;
 mod uploads;

@@ -29,9 +29,9 @@ use jiff::Timestamp;
 use place::Place;
 use record::{Record, Seen, Step};
 use refrain_core::{
-    Adopt, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions, CommitRequest,
-    Condition, CrashProbe, Error, Generation, Guards, Head, Keep, Open, Origin, Result, Sealed, SealedData, Sink,
-    SlotAddress, Staged, Staging, StagingId, SwapCost, Version, decide_claim,
+    Adopt, AttemptId, Capabilities, ClaimAnswer, ClaimDecision, ClaimRequest, CommitAnswer, CommitOptions,
+    CommitRequest, Condition, CrashProbe, Error, Generation, Guards, Head, Keep, Open, Result, RunId, Sealed,
+    SealedData, SealedWork, Sink, SlotAddress, Staged, Staging, StagingId, SwapCost, Version, decide_claim,
 };
 use refrain_object::{Address, Bucket};
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ impl ObjectSink {
         Ok(Place::new(self.kind, address.clone(), self.buckets.area(address))?.slot())
     }
 
-    fn sealed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn known(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.sealed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +224,7 @@ impl Sink for ObjectSink {
         let manner = staging::manner(&self.directory, &staging.slot, &staging.id)?;
         let at = (&place, self.directory.as_path());
         let sealed = seal::seal((&bucket, &*self.probe), at, (&staging, &manner), guards)?;
-        self.sealed().insert(sealed.identity.clone());
+        self.known().insert(sealed.identity.clone());
         staging::remove(&self.directory, &staging.slot, &staging.id)?;
         Ok(staging.sealed(sealed))
     }
@@ -233,11 +233,16 @@ impl Sink for ObjectSink {
         true
     }
 
-    fn take_over(&self, slot: &SlotAddress, id: &StagingId, origin: &Origin) -> Result<Option<SealedData>> {
+    fn sealed(&self, slot: &SlotAddress, generation: Generation, run: RunId) -> Result<Vec<SealedWork>> {
         let (bucket, place) = self.find(slot)?;
-        let taken = resume::take_over(&bucket, &place, &self.directory, (id, origin))?;
+        resume::sealed(&bucket, &place, &self.directory, (generation, run))
+    }
+
+    fn take_over(&self, slot: &SlotAddress, id: &StagingId, maker: AttemptId) -> Result<Option<SealedData>> {
+        let (bucket, place) = self.find(slot)?;
+        let taken = resume::take_over((&bucket, &self.seen), &place, &self.directory, (id, maker))?;
         if let Some(taken) = &taken {
-            self.sealed().insert(taken.identity.clone());
+            self.known().insert(taken.identity.clone());
             staging::remove(&self.directory, slot, id)?;
         }
         Ok(taken)
@@ -246,7 +251,7 @@ impl Sink for ObjectSink {
     fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {
         let (bucket, place) = self.find(slot)?;
         let data = request.publication.data_for(slot);
-        let is_there = data.is_some_and(|data| self.sealed().contains(&data.identity));
+        let is_there = data.is_some_and(|data| self.known().contains(&data.identity));
         commit::commit((&bucket, &self.seen, &*self.probe), &place, (request, is_there), *options)
     }
 
@@ -278,7 +283,7 @@ impl Sink for ObjectSink {
 
     fn discard(&self, staged: &Staged) -> Result<()> {
         let Some((slot, id)) = &staged.owner else { return Ok(()) };
-        self.sealed().clear();
+        self.known().clear();
         let (bucket, place) = self.find(slot)?;
         if Address::is_one(&staged.place) {
             let named = place.target.key_of(&staged.place)?;

@@ -4,54 +4,77 @@
 
 use super::manifest::{Listed, Manifest};
 use super::place::Place;
+use super::record::Seen;
 use super::{ObjectKind, leftovers, readers, staging, versions};
-use refrain_core::{ErrorKind, Holder, Origin, Result, SealedData, StagingId};
+use refrain_core::{AttemptId, Error, ErrorKind, Generation, Holder, Result, RunId, SealedData, SealedWork, StagingId};
 use refrain_object::{Bucket, Content, Multipart, Object, Swapped, Upload};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Takes over the newest work of the origin that is whole, or can be made whole.
-pub(super) fn take_over(
+/// What is there of some work, and what is still to be uploaded.
+struct Found<'m> {
+    there: Vec<&'m Listed>,
+    missing: Vec<Upload>,
+}
+
+/// The work of a run, newest first, of which each object is there in its size, or the file that it is made from.
+pub(super) fn sealed(
     bucket: &Bucket,
     place: &Place,
     directory: &Path,
-    (id, origin): (&StagingId, &Origin),
-) -> Result<Option<SealedData>> {
+    (generation, run): (Generation, RunId),
+) -> Result<Vec<SealedWork>> {
     let folder = place.manifest_folder();
     let mut keys = Vec::new();
     bucket.list(&folder, |entry| {
-        if place.is_manifest(&entry.key, id.generation) {
+        if place.is_manifest(&entry.key, generation) {
             keys.push(entry.key);
         }
         Ok(())
     })?;
-    // An attempt's id begins with its time.
-    for key in keys.into_iter().rev() {
-        let Some(object) = bucket.get(&key)? else { continue };
-        // One that cannot be read is reported by gc.
-        let Ok(manifest) = Manifest::parse(&object.content, &key) else { continue };
-        if manifest.removing || manifest.origin.as_ref() != Some(origin) {
-            continue;
-        }
-        if let Some(sealed) = take(bucket, place, directory, (&key, &object, manifest, id))? {
-            return Ok(Some(sealed));
+    let mut works = Vec::new();
+    for key in keys {
+        let Some((_, manifest)) = read(bucket, &key)? else { continue };
+        let Some(origin) = manifest.origin.as_ref().filter(|origin| origin.run == run) else { continue };
+        let prefix = place.target.key_of(&manifest.prefix)?;
+        let Some(maker) = Place::attempt_of(&prefix) else { continue };
+        if find(bucket, place, directory, (&prefix, maker, &manifest))?.is_some() {
+            let place = bucket.address(&key).to_string();
+            works.push(SealedWork { maker, made_from: origin.made_from.clone(), place });
         }
     }
-    Ok(None)
+    // An attempt's id begins with its time.
+    works.sort_by_key(|work| std::cmp::Reverse(work.maker));
+    Ok(works)
 }
 
-fn take(
-    bucket: &Bucket,
+/// Takes over what an attempt made, if it is as it was sealed, or can be made so.
+///
+/// # Errors
+/// `fenced` when the claim of the attempt that takes it stands no more.
+pub(super) fn take_over(
+    (bucket, seen): (&Bucket, &Seen),
     place: &Place,
     directory: &Path,
-    (key, object, manifest, id): (&str, &Object, Manifest, &StagingId),
+    (id, maker): (&StagingId, AttemptId),
 ) -> Result<Option<SealedData>> {
-    let prefix = place.target.key_of(&manifest.prefix)?;
-    let Some(missing) = missing(bucket, place, directory, (&prefix, &manifest))? else { return Ok(None) };
+    let prefix = place.data(id.generation, maker);
+    let key = place.manifest_of(&prefix);
+    let Some((object, manifest)) = read(bucket, &key)? else { return Ok(None) };
+    let Some(found) = find(bucket, place, directory, (&prefix, maker, &manifest))? else { return Ok(None) };
+    if !versions::are_as_sealed(bucket, &prefix, &found.there)? {
+        return Ok(None);
+    }
+    // Asked after the manifest was read: whoever took it over, or published it, had claimed the slot before.
+    let claim = seen.read(bucket, place)?.and_then(|record| record.head.claim);
+    if claim.is_none_or(|claim| claim.holder != id.holder) {
+        return Err(Error::new(ErrorKind::Fenced, format!("another attempt has claimed {}", place.target)));
+    }
+    let missing = found.missing;
     let taken = Manifest { owner: id.clone(), ..manifest };
-    let (text, reference) = taken.write(key.to_owned())?;
-    match bucket.swap(key, Some(&object.version), &Content::unique(text))? {
+    let (text, reference) = taken.write(key.clone())?;
+    match bucket.swap(&key, Some(&object.version), &Content::unique(text))? {
         Swapped::Done(_) => {}
         Swapped::Moved(_) => return Ok(None),
     }
@@ -61,34 +84,37 @@ fn take(
         // A file that was changed since, an upload that the bucket's own rule ended: it will never be whole.
         Err(error) if error.kind == ErrorKind::Guard => {
             tracing::info!(target = %place.target, %error, "what was sealed before cannot be made whole");
-            leftovers::remove_one(bucket, &prefix, key, Some(id.holder.attempt))?;
+            leftovers::remove_one(bucket, &prefix, &key, Some(id.holder.attempt))?;
             Ok(None)
         }
         Err(error) => Err(error),
     }
 }
 
-/// What is not in the bucket yet; nothing when it is nowhere any more.
-fn missing(
+/// The manifest of work that nobody removes. One that cannot be read is reported by gc.
+fn read(bucket: &Bucket, key: &str) -> Result<Option<(Object, Manifest)>> {
+    let Some(object) = bucket.get(key)? else { return Ok(None) };
+    let manifest = Manifest::parse(&object.content, key).ok().filter(|manifest| !manifest.removing);
+    Ok(manifest.map(|manifest| (object, manifest)))
+}
+
+/// Looks for the objects in the bucket, and for files where there is none; nothing when one of them is nowhere any more.
+fn find<'m>(
     bucket: &Bucket,
     place: &Place,
     directory: &Path,
-    (prefix, manifest): (&str, &Manifest),
-) -> Result<Option<Vec<Upload>>> {
-    let mut there = BTreeMap::new();
+    (prefix, maker, manifest): (&str, AttemptId, &'m Manifest),
+) -> Result<Option<Found<'m>>> {
+    let mut sizes = BTreeMap::new();
     bucket.list(prefix, |entry| {
-        there.insert(entry.key, entry.size);
+        sizes.insert(entry.key, entry.size);
         Ok(())
     })?;
     // Whoever took it over since has uploaded from there too.
-    let Some(maker) = Place::attempt_of(prefix) else { return Ok(None) };
     let holder = Holder { attempt: maker, ..manifest.owner.holder };
     let output = staging::output(directory, place, &StagingId { holder, ..manifest.owner.clone() });
-    let is_there = |listed: &Listed| there.get(&format!("{prefix}{}", listed.name)) == Some(&listed.bytes);
-    let (there, absent): (Vec<_>, Vec<_>) = manifest.objects.iter().partition(|listed| is_there(listed));
-    if !versions::are_as_sealed(bucket, prefix, &there)? {
-        return Ok(None);
-    }
+    let is_there = |listed: &&Listed| sizes.get(&format!("{prefix}{}", listed.name)) == Some(&listed.bytes);
+    let (there, absent): (Vec<_>, Vec<_>) = manifest.objects.iter().partition(is_there);
     let mut missing = Vec::new();
     for listed in absent {
         let key = format!("{prefix}{}", listed.name);
@@ -101,7 +127,7 @@ fn missing(
         }
         missing.push(upload(key, file, listed));
     }
-    Ok(Some(missing))
+    Ok(Some(Found { there, missing }))
 }
 
 fn upload(key: String, file: std::path::PathBuf, listed: &Listed) -> Upload {
