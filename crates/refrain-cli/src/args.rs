@@ -192,7 +192,7 @@ pub(crate) enum Command {
     Fetch(FetchArgs),
     /// Publish an earlier kept version of files and directories again
     Rollback(RollbackArgs),
-    /// Settle every attempt whose end is not known
+    /// Settle every attempt whose end is not known, and publish what one had sealed, without its command
     Recover(RecoverArgs),
     /// Remove staging of dead attempts, pinned inputs and versions that nobody needs
     Gc(GcArgs),

@@ -32,19 +32,20 @@ pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
         output::data(&json(&why)?);
         return Ok(());
     }
-    let would = match why.would {
-        Would::Run => "run the command and publish",
-        Would::Nothing => "do nothing: it is published",
-        Would::Wait => "end with \"held\": it is being run",
-        Would::Recover => "settle the attempt that ended without a word, then go on",
-        Would::Refuse => "refuse",
+    let would = match (why.would, why.sealed_by) {
+        (Would::Run, _) => "run the command and publish",
+        (Would::Nothing, _) => "do nothing: it is published",
+        (Would::Wait, _) => "end with \"held\": it is being run",
+        (Would::Recover, Some(_)) => "publish what an earlier attempt sealed, without the command",
+        (Would::Recover, None) => "settle the attempt that ended without a word, then go on",
+        (Would::Refuse, _) => "refuse",
     };
     let key = if why.partition.is_empty() { why.task.clone() } else { format!("{} {}", why.task, why.partition) };
     output::data(&format!("{key}: `run` would {would}"));
     for line in &why.because {
         output::data(&format!("  - {line}"));
     }
-    if why.would == Would::Run {
+    if why.would == Would::Run || why.sealed_by.is_some() {
         for place in &why.outputs {
             output::data(&format!("  publishes: {place}"));
         }

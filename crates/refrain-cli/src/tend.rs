@@ -3,7 +3,7 @@
 use crate::args::{GcArgs, InitArgs, RecoverArgs, RollbackArgs, StoreCommand};
 use crate::context::Context;
 use crate::output::{self, Loudness};
-use refrain::core::Generation;
+use refrain::core::{Generation, Window};
 use refrain::recover::Finding;
 use refrain::report::{exit_code, outcome_of};
 use refrain::{Boundary, Error, Home, Outside, Result, store};
@@ -74,6 +74,24 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
                     "{}: nothing of the attempts was published, and nothing will be; version {version} stands",
                     one.key
                 ));
+                continue;
+            }
+            Finding::Sealed(maker) => {
+                output::say(&format!(
+                    "{}: published what attempt {maker} had sealed; the command was not run",
+                    one.key
+                ));
+                continue;
+            }
+            Finding::Kept { maker, why, next } => {
+                output::say(&format!("{}: not published; what attempt {maker} sealed is kept: {why}", one.key));
+                output::say(&format!("  {next}"));
+                continue;
+            }
+            Finding::Refused { maker, error } => {
+                output::say(&format!("{}: what attempt {maker} sealed is kept, and cannot be published now", one.key));
+                output::failure(error, Window::NothingPublished);
+                code = code.max(outcome_of(error.kind).1);
                 continue;
             }
             Finding::NothingPublished => "nothing of the attempts was published, and nothing will be",

@@ -92,7 +92,7 @@ pub enum Cause {
     Fenced,
     /// The task or its output failed, or a step before the commit did: the caller knows more.
     Failed,
-    /// There was nothing to settle beyond what this attempt did (only for [`Goal::Settle`]).
+    /// There was nothing to settle beyond what this attempt did (only in recovery).
     Settled,
 }
 
@@ -376,6 +376,13 @@ impl Attempt {
             _ => Answer::Decided,
         };
         self.finish(answer);
+    }
+
+    /// 5.7: only the task could publish the run, and this attempt executes nothing.
+    pub fn stood_down(&mut self) {
+        if matches!(self.phase, Phase::Opening | Phase::Executing) {
+            self.finish(Answer::NotPublished(Cause::Settled));
+        }
     }
 
     /// 5.8: the task succeeded and its output is sealed.

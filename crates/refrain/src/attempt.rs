@@ -259,6 +259,13 @@ impl<'b> Work<'b> {
         self.end()
     }
 
+    /// Only the command could publish, and this attempt is to execute nothing.
+    pub(crate) fn stand_down(mut self) -> Conclusion {
+        self.driver.machine.stood_down();
+        self.discard();
+        self.end()
+    }
+
     fn end(mut self) -> Conclusion {
         let Pause::End = self.driver.drive(&self.sender, &self.events) else {
             self.driver.fail(Error::new(ErrorKind::Internal, "the attempt was asked to run again").into());

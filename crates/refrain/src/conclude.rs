@@ -56,6 +56,9 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     if let Some(code) = code {
         report.exit_code = code;
     }
+    if report.window == Window::NothingPublished {
+        report.sealed_by = None;
+    }
     let stands = match answer {
         Answer::Pending(publication) => Some(publication.as_ref()),
         _ => driver.sealed.as_ref().filter(|_| report.window != Window::NothingPublished),
@@ -63,7 +66,8 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     if let Some(publication) = stands {
         let boundary = driver.boundary;
         report.show(publication, |data| boundary.locate(&data.slot));
-        report.remark = publication.restored().map(|version| format!("rolled back to {version}"));
+        let sealed = report.sealed_by.map(|maker| format!("sealed by attempt {maker}; the command was not run"));
+        report.remark = publication.restored().map(|version| format!("rolled back to {version}")).or(sealed);
     }
     close(driver, error)
 }

@@ -50,7 +50,7 @@ pub(crate) struct Driver<'b> {
     pub(crate) opened: bool,
     /// Whether the ends of earlier attempts were recorded.
     settled: bool,
-    /// Whether this attempt only settles what others left.
+    /// Whether this attempt only settles what others left, or publishes what they sealed.
     recovers: bool,
     heartbeat: Option<Heartbeat>,
     /// What the heartbeat said at its end.
@@ -165,6 +165,16 @@ impl<'b> Driver<'b> {
     /// The run to open executes nothing: it publishes a kept version again.
     pub(crate) fn restore(&mut self, version: Generation) {
         self.restores = Some(version);
+    }
+
+    /// Opens no run and executes nothing: what is sealed already may be published.
+    pub(crate) fn recover(&mut self) {
+        self.recovers = true;
+    }
+
+    /// What this attempt publishes was sealed by another.
+    pub(crate) fn sealed_by(&mut self, maker: AttemptId) {
+        self.report.sealed_by = Some(maker);
     }
 
     /// The kind of the failure, also when it is told already.
@@ -360,6 +370,10 @@ impl<'b> Driver<'b> {
             self.boundary.store.open_run(&self.plan.key, &holder, self.want, seen, proposal)
         };
         let mut answer = open(None)?;
+        if matches!(answer, Some(OpenRun::Propose(_))) && self.recovers {
+            self.machine.stood_down();
+            return Ok(());
+        }
         if let Some(OpenRun::Propose(generation)) = answer {
             self.demand_above_watermark()?;
             tracing::info!(rule = "1.1", %generation, "opening a run");

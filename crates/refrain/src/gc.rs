@@ -2,6 +2,7 @@
 //! versions beyond the task's `keep`. Never by age or by name alone (PROTOCOL 7).
 
 use crate::boundary::Boundary;
+use crate::sealed::SealedRun;
 use refrain_core::{
     AttemptFilter, AttemptId, Generation, Head, Input, Keep, Key, Result, RunRecord, SlotAddress, Staged, StagingId,
     Staleness, StoreIdentity, staleness,
@@ -60,6 +61,7 @@ impl Boundary {
 
     fn collect_staging(&self, dry_run: bool, collected: &mut Collected) -> Result<()> {
         let store = self.store.identity()?;
+        let mut sealed = BTreeMap::new();
         for volume in self.home.config.staging.iter().filter(|volume| !volume.exists()) {
             let place = volume.display().to_string();
             collected.keep(&place, "is not there: if its filesystem is not mounted, repeat the gc when it is");
@@ -81,13 +83,13 @@ impl Boundary {
                     collected.keep(&place, "bears no readable name; remove it by hand if you know it");
                     continue;
                 };
-                let removed = match self.is_stale(&staged, id, &store) {
-                    Ok(false) => {
-                        collected.keep(&place, format!("attempt {} may still need it", id.holder.attempt));
+                let removed = match self.needs(&staged, id, &store, &mut sealed) {
+                    Ok(Some(why)) => {
+                        collected.keep(&place, why);
                         continue;
                     }
-                    Ok(true) if dry_run => Ok(()),
-                    Ok(true) => sink.discard(&staged),
+                    Ok(None) if dry_run => Ok(()),
+                    Ok(None) => sink.discard(&staged),
                     Err(error) => Err(error),
                 };
                 match removed {
@@ -99,14 +101,44 @@ impl Boundary {
         Ok(())
     }
 
-    fn is_stale(&self, staged: &Staged, id: &StagingId, store: &StoreIdentity) -> Result<bool> {
+    /// Why staging must stay; nothing if it may go.
+    fn needs(
+        &self,
+        staged: &Staged,
+        id: &StagingId,
+        store: &StoreIdentity,
+        sealed: &mut BTreeMap<Key, Option<SealedRun>>,
+    ) -> Result<Option<String>> {
         let mut heads: BTreeMap<SlotAddress, Option<Head>> = BTreeMap::new();
         for slot in &id.slots {
             heads.insert(slot.clone(), self.sinks.of(slot)?.read(slot)?);
         }
         let stale = staleness(id, &heads, store);
         tracing::debug!(rule = "7", place = %staged.place, ?stale, "staging");
-        Ok(stale != Staleness::Needed)
+        let owner = id.slots.first().and_then(|slot| heads.get(slot)?.as_ref()).map(|head| &head.owner);
+        match (stale, owner) {
+            (Staleness::Needed, _) => Ok(Some(format!("attempt {} may still need it", id.holder.attempt))),
+            (Staleness::Fenced, Some(key)) => {
+                if !sealed.contains_key(key) {
+                    sealed.insert(key.clone(), self.newest_sealed(key)?);
+                }
+                let newest = sealed.get(key).and_then(Option::as_ref);
+                let kept = newest.filter(|newest| newest.needs(&staged.place, id));
+                Ok(kept.map(|kept| {
+                    format!("attempt {} sealed it for `{key}`, and a run may still publish it", kept.maker)
+                }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The newest that was sealed for the current run of a key, which is not published.
+    fn newest_sealed(&self, key: &Key) -> Result<Option<SealedRun>> {
+        let Some(run) = self.store.key(key)?.and_then(|state| state.run) else { return Ok(None) };
+        if !self.keeps_sealed(&run) || self.is_published(&run)? {
+            return Ok(None);
+        }
+        Ok(self.sealed_of(&run)?.into_iter().next())
     }
 
     /// Copies of inputs are needed while the attempt that made them works, and while an unpublished run reads them.
@@ -162,7 +194,8 @@ impl Boundary {
         Ok(Some(format!("version {} of `{}` reads it and is not published yet", run.generation, record.key)))
     }
 
-    fn is_published(&self, run: &RunRecord) -> Result<bool> {
+    /// Whether the run or a later one is published.
+    pub(crate) fn is_published(&self, run: &RunRecord) -> Result<bool> {
         let Some(anchor) = run.anchor() else { return Ok(true) };
         let head = self.sinks.of(anchor)?.read(anchor)?;
         Ok(head.is_some_and(|head| head.publication.is_some() && head.generation() >= run.generation))

@@ -117,11 +117,7 @@ fn rerun(from: Generation) -> Want {
 fn continue_or_reopen(boundary: &Boundary, plan: &Plan, options: &Options, run: Option<&RunRecord>) -> Result<Peek> {
     let go_on = Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
     let Some(run) = run else { return go_on };
-    // How an output is published is mended like a command: only its place is pinned.
-    let places = |outputs: &[OutputSlot]| -> Vec<_> {
-        outputs.iter().map(|output| (output.name.clone(), output.slot.clone())).collect()
-    };
-    let what = if places(&run.outputs) != places(&plan.slots()) {
+    let what = if !same_places(plan, run) {
         boundary.refuse_beside(plan, if options.adopt { Adopt::Foreign } else { Adopt::Never })?;
         "the outputs".to_owned()
     } else if options.repeat == Repeat::IfChanged && run.restores.is_none() {
@@ -134,6 +130,15 @@ fn continue_or_reopen(boundary: &Boundary, plan: &Plan, options: &Options, run: 
     };
     let line = format!("{what} changed since version {} was begun: opening the next one", run.generation);
     Ok(Peek::Go { want: rerun(run.generation), notes: vec![line] })
+}
+
+/// Whether the run publishes where the plan would. How an output is published is mended like a command: only its place is
+/// pinned.
+pub(crate) fn same_places(plan: &Plan, run: &RunRecord) -> bool {
+    let places = |outputs: &[OutputSlot]| -> Vec<_> {
+        outputs.iter().map(|output| (output.name.clone(), output.slot.clone())).collect()
+    };
+    places(&run.outputs) == places(&plan.slots())
 }
 
 /// The first input of which the run has pinned something else than a run that is opened now would read, or something that

@@ -65,6 +65,9 @@ pub struct Report {
     /// How the command failed of itself: what `retry` is judged by.
     #[serde(skip)]
     pub task_end: Option<TaskEnd>,
+    /// The attempt that had sealed what this call published without the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealed_by: Option<AttemptId>,
     /// What is published.
     pub outputs: Vec<OutputReport>,
     /// What was read.
@@ -226,6 +229,7 @@ impl Report {
             task_end: None,
             outputs: Vec::new(),
             inputs: Vec::new(),
+            sealed_by: None,
             remark: None,
             stopped_by: None,
             fingerprint: None,
@@ -258,6 +262,7 @@ impl Report {
             left_behind: Vec::new(),
             outputs: Vec::new(),
             inputs: Vec::new(),
+            sealed_by: None,
             remark: None,
             stopped_by: None,
             fingerprint: None,

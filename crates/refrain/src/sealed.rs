@@ -3,15 +3,26 @@
 
 use crate::attempt::Work;
 use crate::boundary::Boundary;
+use crate::peek::same_places;
+use crate::plan::Plan;
 use crate::report::Conclusion;
-use refrain_core::{AttemptId, Error, ErrorKind, OutputSlot, Result, RunRecord, SealedData, Sink, Staged};
-use std::collections::BTreeMap;
+use refrain_core::{AttemptId, Error, ErrorKind, OutputSlot, Result, RunRecord, SealedData, Sink, Staged, StagingId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one attempt sealed for every output of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct SealedRun {
     pub(crate) maker: AttemptId,
     made_from: String,
+    /// Where it is, as [`Staged::place`] names it.
+    places: BTreeSet<String>,
+}
+
+impl SealedRun {
+    /// Whether staging is part of it.
+    pub(crate) fn needs(&self, place: &str, id: &StagingId) -> bool {
+        self.places.contains(place) || self.maker == id.holder.attempt
+    }
 }
 
 impl Boundary {
@@ -30,9 +41,10 @@ impl Boundary {
             for work in self.sinks.of(slot)?.sealed(slot, run.generation, run.run_id)? {
                 let former = match &mut all {
                     Some(all) => all.remove(&work.maker),
-                    None => Some(SealedRun { maker: work.maker, made_from: work.made_from }),
+                    None => Some(SealedRun { maker: work.maker, made_from: work.made_from, places: BTreeSet::new() }),
                 };
-                let Some(sealed) = former else { continue };
+                let Some(mut sealed) = former else { continue };
+                sealed.places.insert(work.place);
                 here.insert(work.maker, sealed);
             }
             all = Some(here);
@@ -46,6 +58,20 @@ impl Boundary {
         let keeps = |slot| self.sinks.of(slot).is_ok_and(Sink::keeps_sealed);
         run.restores.is_none() && run.slots().all(keeps)
     }
+}
+
+/// The newest that `run` would publish instead of executing: made from what the run pinned by the command, code and
+/// parameters of now.
+///
+/// # Errors
+/// `invalid` when a declared code file is missing.
+pub(crate) fn fitting(plan: &Plan, run: &RunRecord, all: &[SealedRun]) -> Result<Option<AttemptId>> {
+    if all.is_empty() || !same_places(plan, run) {
+        return Ok(None);
+    }
+    let versions = run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
+    let made_from = plan.fingerprint(versions)?.digest;
+    Ok(all.iter().find(|sealed| sealed.made_from == made_from).map(|sealed| sealed.maker))
 }
 
 impl Work<'_> {
@@ -71,6 +97,7 @@ impl Work<'_> {
                 self.driver.notes.push(format!(
                     "publishing what attempt {maker} sealed and could not publish; the command is not run"
                 ));
+                self.driver.sealed_by(maker);
                 return Ok(true);
             }
         }

@@ -8,6 +8,7 @@ use crate::lineage::{Lineages, StaleInput};
 use crate::peek::{changes, drift, everywhere, find_published, made_from_now, partition_flag};
 use crate::plan::{Plan, PlannedSource};
 use crate::process::{Liveness, ProcessIdentity};
+use crate::sealed::fitting;
 use crate::task::{OnChange, Task};
 use refrain_core::{
     Adopt, AttemptFilter, AttemptId, Condition, Difference, Error, ErrorKind, Input, Key, KeyState, Partition,
@@ -31,6 +32,9 @@ pub struct Why {
     pub changes: Vec<Difference>,
     /// The reasons, one line each.
     pub because: Vec<String>,
+    /// The attempt that sealed what a run would publish without the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealed_by: Option<AttemptId>,
     /// The next command, where one helps.
     pub next: Option<String>,
     /// Where the outputs are published.
@@ -50,7 +54,7 @@ pub enum Would {
     Nothing,
     /// End with "held".
     Wait,
-    /// Finish what a dead attempt decided, without the command where possible.
+    /// Finish what an earlier attempt decided or sealed, without the command where possible.
     Recover,
     /// Refuse.
     Refuse,
@@ -97,6 +101,7 @@ impl Boundary {
             changed: false,
             changes: Vec::new(),
             because: Vec::new(),
+            sealed_by: None,
             next: None,
             outputs: plan.outputs.iter().map(|output| self.locate(&output.slot)).collect(),
             after: None,
@@ -123,7 +128,12 @@ impl Boundary {
             Some(publication) if up_to_date(&publication, state.as_ref()) => {
                 self.published(plan, &publication, declared, before, &mut why)?;
             }
-            published => self.unpublished(plan, state.as_ref(), published.as_ref(), before, &mut why)?,
+            published => {
+                self.unpublished(plan, state.as_ref(), published.as_ref(), before, &mut why)?;
+                if matches!(why.would, Would::Run | Would::Recover) {
+                    self.sealed_before(plan, state.as_ref(), declared, &mut why)?;
+                }
+            }
         }
         Ok(why)
     }
@@ -273,6 +283,29 @@ impl Boundary {
                 format!("input `{name}` is pinned: {version}")
             })),
             None => self.would_pin(plan, before, why)?,
+        }
+        Ok(())
+    }
+
+    /// What an earlier attempt sealed is published instead of made again.
+    fn sealed_before(&self, plan: &Plan, state: Option<&KeyState>, declared: bool, why: &mut Why) -> Result<()> {
+        let Some(run) = state.and_then(|state| state.run.as_ref()) else { return Ok(()) };
+        let all = self.sealed_of(run)?;
+        if !declared {
+            why.because.extend(all.first().map(|newest| {
+                let maker = newest.maker;
+                format!("attempt {maker} sealed what it made and could not publish it: the same call publishes that")
+            }));
+            return Ok(());
+        }
+        match fitting(plan, run, &all) {
+            Ok(Some(maker)) => {
+                why.would = Would::Recover;
+                why.sealed_by = Some(maker);
+                why.because.push(format!("attempt {maker} sealed what it made and could not publish it"));
+            }
+            Ok(None) => {}
+            Err(error) => told(why, error),
         }
         Ok(())
     }

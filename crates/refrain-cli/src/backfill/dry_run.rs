@@ -76,6 +76,7 @@ fn reason(why: &Why, would: Would) -> String {
     let last = |why: &Why| why.because.last().cloned().unwrap_or_default();
     match would {
         Would::Wait => "another attempt runs it".to_owned(),
+        Would::Recover if why.sealed_by.is_some() => "what an earlier attempt sealed is published".to_owned(),
         Would::Recover => "an earlier attempt is to be settled first".to_owned(),
         Would::Refuse if why.changes.is_empty() => last(why),
         Would::Run if why.after.is_some() => {
@@ -112,6 +113,8 @@ fn would(why: &Why, args: &BackfillArgs) -> Would {
     let helps = |flag: &str| why.next.as_ref().is_some_and(|next| next.contains(flag));
     match why.would {
         Would::Nothing if asked => Would::Run,
+        // What is sealed is of the version that the next one replaces.
+        Would::Recover if args.each.repeat.rerun && why.sealed_by.is_some() => Would::Run,
         Would::Refuse if why.changed && asked => Would::Run,
         Would::Refuse if args.each.repeat.rerun && helps("--rerun") || args.each.adopt && helps("--adopt") => {
             Would::Run

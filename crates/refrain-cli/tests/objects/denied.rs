@@ -1,7 +1,7 @@
 //! OBJ-11: rights that are missing are found before the task starts; and work that was sealed is not lost when its commit
 //! is denied, or when its upload dies.
 
-use crate::call::names;
+use crate::call::{Call, names};
 use crate::scene::{SIGKILL, Scene, Shape};
 use refrain_testkit::freeze::{kill, wait_for};
 use refrain_testkit::object::{Fault, HttpProxy, Kind, When};
@@ -9,11 +9,11 @@ use refrain_testkit::object::{Fault, HttpProxy, Kind, When};
 const DATE: &str = "2013-01-01";
 
 /// The first write of a record that commits: the ones before claim each slot.
-fn commit(shape: Shape) -> When {
+pub(crate) fn commit(shape: Shape) -> When {
     When::method("PUT").path("/slot/").nth(if shape == Shape::Both { 3 } else { 2 })
 }
 
-fn scene(shape: Shape) -> (Scene, HttpProxy) {
+pub(crate) fn scene(shape: Shape) -> (Scene, HttpProxy) {
     let scene = Scene::new(Kind::MiniStack, shape);
     let proxy = HttpProxy::start(scene.bucket.server().port());
     scene.run(&["--date", "2014-01-01"]).published();
@@ -21,11 +21,12 @@ fn scene(shape: Shape) -> (Scene, HttpProxy) {
 }
 
 /// Denies the commit of the day.
-fn deny(scene: &Scene, proxy: &HttpProxy) {
+pub(crate) fn deny(scene: &Scene, proxy: &HttpProxy) -> Call {
     proxy.on(commit(scene.shape), Fault::AnswerBefore(403));
     let denied = scene.run_by(&scene.through(proxy), &["--date", DATE]).nothing(125, "error");
-    denied.says("denies access").says("docs/OBJECTS.md");
+    let denied = denied.says("denies access").says("docs/OBJECTS.md");
     assert_eq!(scene.shown(DATE, "denied"), None);
+    denied
 }
 
 #[test]
