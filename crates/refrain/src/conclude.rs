@@ -4,6 +4,7 @@ use crate::boundary::Boundary;
 use crate::driver::{Driver, Other};
 use crate::heartbeat::Loss;
 use crate::peek::{already_published, changes, partition_flag};
+use crate::plan::Plan;
 use crate::process::ProcessIdentity;
 use crate::report::{Conclusion, ErrorReport, Report, exit_code, outcome_of};
 use refrain_core::{
@@ -131,7 +132,7 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
             format!("the slot of `{key}` was removed and made again while it was being published"),
         )
         .hint(format!("to settle it: refrain recover {}", key.task)),
-        Answer::Refused(refusal) => refused(driver, refusal),
+        Answer::Refused(refusal) => refused(driver.boundary, &driver.plan, refusal),
     })
 }
 
@@ -210,11 +211,12 @@ fn taken(driver: &Driver<'_>) -> String {
     }
 }
 
-fn refused(driver: &Driver<'_>, refusal: &Refusal) -> Error {
-    let key = &driver.plan.key;
-    let at = |slot: &SlotAddress| driver.boundary.locate(slot);
+/// What a person must decide, in words.
+pub(crate) fn refused(boundary: &Boundary, plan: &Plan, refusal: &Refusal) -> Error {
+    let key = &plan.key;
+    let at = |slot: &SlotAddress| boundary.locate(slot);
     match refusal {
-        Refusal::Owner(slot, head) => not_the_owner(driver, slot, head),
+        Refusal::Owner(slot, head) => not_the_owner(boundary, plan, slot, head),
         Refusal::ForeignStore(slot, head) => {
             let store = head.claim.as_ref().map(|claim| claim.holder.store_id.to_string()).unwrap_or_default();
             Error::refused(format!(
@@ -233,25 +235,25 @@ fn refused(driver: &Driver<'_>, refusal: &Refusal) -> Error {
         .hint(format!(
             "to publish all outputs afresh: refrain run {}{} --rerun --adopt",
             key.task,
-            partition_flag(&driver.plan)
+            partition_flag(plan)
         )),
         Refusal::DataLost(slot) => {
             Error::refused(format!("`{key}` is decided, but the sealed output for {} is gone or was changed", at(slot)))
                 .hint(format!(
                     "to publish all outputs afresh: refrain run {}{} --rerun",
                     key.task,
-                    partition_flag(&driver.plan)
+                    partition_flag(plan)
                 ))
         }
     }
 }
 
-fn not_the_owner(driver: &Driver<'_>, slot: &SlotAddress, head: &Head) -> Error {
-    let key = &driver.plan.key;
-    let at = driver.boundary.locate(slot);
+fn not_the_owner(boundary: &Boundary, plan: &Plan, slot: &SlotAddress, head: &Head) -> Error {
+    let key = &plan.key;
+    let at = boundary.locate(slot);
     let error = Error::refused(format!("{at} belongs to `{}`; `{key}` may not replace it", head.owner));
     if head.owner.task == key.task {
-        let placeholder = if driver.plan.partition.interval.is_some() { "{date}" } else { "{partition}" };
+        let placeholder = if plan.partition.interval.is_some() { "{date}" } else { "{partition}" };
         return error
             .hint(format!("two partitions cannot publish to one place: put {placeholder} into the output's path"));
     }

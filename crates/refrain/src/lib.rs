@@ -46,6 +46,7 @@ mod driver;
 mod elsewhere;
 mod environment;
 pub mod fetch;
+mod foresee;
 pub mod gc;
 mod heartbeat;
 mod holder;

@@ -11,7 +11,7 @@ use crate::process::{Liveness, ProcessIdentity};
 use crate::sealed::fitting;
 use crate::task::{OnChange, Task};
 use refrain_core::{
-    Adopt, AttemptFilter, AttemptId, Condition, Difference, Error, ErrorKind, Input, Key, KeyState, Partition,
+    Adopt, AttemptFilter, AttemptId, Difference, Error, ErrorKind, Generation, Input, Key, KeyState, Partition,
     Publication, Result, differences,
 };
 use serde::Serialize;
@@ -124,9 +124,20 @@ impl Boundary {
                     "version {} is published at its first output, and another output is still to follow",
                     publication.run.generation
                 ));
+                self.refusals(plan, &mut why)?;
             }
             Some(publication) if up_to_date(&publication, state.as_ref()) => {
                 self.published(plan, &publication, declared, before, &mut why)?;
+                // Of a publication that the store does not know, a run learns by an attempt.
+                let is_news = !is_known(&publication, state.as_ref()) && self.folded(plan, state.as_ref())?.is_none();
+                let begins = match why.would {
+                    Would::Run | Would::Recover => true,
+                    Would::Nothing => is_news,
+                    Would::Wait | Would::Refuse => false,
+                };
+                if begins {
+                    self.refusals(plan, &mut why)?;
+                }
             }
             published => {
                 self.unpublished(plan, state.as_ref(), published.as_ref(), before, &mut why)?;
@@ -259,19 +270,7 @@ impl Boundary {
         if let Some(message) = ending.and_then(|ending| ending.message.as_ref()) {
             why.because.push(format!("the last attempt: {message}"));
         }
-        for output in &plan.outputs {
-            let sink = self.sinks.of(&output.slot)?;
-            let head = sink.read(&output.slot)?;
-            if let Some(head) = head.as_ref().filter(|head| head.owner != plan.key) {
-                why.would = Would::Refuse;
-                why.because.push(format!("{} belongs to `{}`", self.locate(&output.slot), head.owner));
-            } else if let Condition::Foreign(what) = sink.condition(&output.slot, head.as_ref())? {
-                why.would = Would::Refuse;
-                why.because
-                    .push(format!("{} exists and was not published by refrain: {what}", self.locate(&output.slot)));
-                why.next = Some(format!("refrain run {}{} --adopt", plan.key.task, partition_flag(plan)));
-            }
-        }
+        self.refusals(plan, why)?;
         self.beside(plan, why);
         if let Err(error) = self.refuse_lost_heads(plan, state, published.is_some()) {
             told(why, error);
@@ -284,6 +283,12 @@ impl Boundary {
             })),
             None => self.would_pin(plan, before, why)?,
         }
+        Ok(())
+    }
+
+    /// What stands in the way at the outputs.
+    fn refusals(&self, plan: &Plan, why: &mut Why) -> Result<()> {
+        self.foresee_refusals(plan)?.into_iter().for_each(|error| told(why, error));
         Ok(())
     }
 
@@ -390,6 +395,14 @@ fn who(boundary: &Boundary, key: &Key, attempt: AttemptId) -> Result<Option<Stri
 }
 
 fn up_to_date(publication: &Publication, state: Option<&KeyState>) -> bool {
-    let known = state.and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default();
-    publication.run.generation >= known
+    publication.run.generation >= known(state)
+}
+
+fn is_known(publication: &Publication, state: Option<&KeyState>) -> bool {
+    publication.run.generation == known(state)
+}
+
+/// The generation of the run that the store knows.
+fn known(state: Option<&KeyState>) -> Generation {
+    state.and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default()
 }

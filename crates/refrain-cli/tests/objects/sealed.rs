@@ -360,3 +360,31 @@ fn obj_07_outputs_that_two_attempts_sealed_are_never_published_together() {
     proxy.cut_all();
     scene.ends(&[(DATE.to_owned(), "one output each".to_owned())]);
 }
+
+#[test]
+fn obj_11_why_foresees_what_stands_in_the_way_of_a_run() {
+    let mut scene = Scene::new(Kind::MiniStack, Shape::Prefix);
+    let published = scene.run(&["--date", DATE]).published().text("attempt").to_owned();
+    let refused = |scene: &Scene, what: &str| {
+        let foreseen = why(scene, DATE);
+        assert_eq!(text(&foreseen["would"]), "refuse", "{foreseen:#}");
+        let run = scene.run(&["--date", DATE]).nothing(125, "refused").says(what);
+        let message = text(&run.report["error"]["message"]);
+        let because: Vec<String> = foreseen["because"].as_array().unwrap().iter().map(text).collect();
+        assert!(because.iter().any(|line| message.contains(line.as_str())), "{because:#?}\n{message}");
+    };
+    // Another home, which shares the bucket and not the store.
+    let second = Scene::of(scene.bucket.clone(), Shape::Prefix);
+    refused(&second, "this home's store does not replace");
+    let line = second.tell(&["backfill", "flights", "--from", DATE, "--to", DATE, "--dry-run"]);
+    assert!(line.stdout.contains("\trefuse\t"), "{line}");
+    // A further output, at whose place something stands.
+    scene.bucket.put(&format!("reports/{DATE}.csv"), b"theirs");
+    scene.shape = Shape::Both;
+    scene.declare("");
+    refused(&scene, "exists and was not published by refrain");
+    assert_eq!(text(&why(&scene, DATE)["next"]), format!("refrain run flights --date {DATE} --adopt"));
+    scene.run(&["--date", DATE, "--adopt"]).published();
+    assert_ne!(scene.shown(DATE, "adopted"), Some(published));
+    assert_eq!(text(&why(&scene, DATE)["would"]), "nothing");
+}
