@@ -1,6 +1,6 @@
 //! What the stores of this crate write as text, whatever holds the text: records of keys, identities, attempts.
 
-use refrain_core::{AttemptRecord, Ending, Generation, Key, KeyRecord, StoreIdentity, Token};
+use refrain_core::{AttemptRecord, Ending, Generation, Key, KeyRecord, RunRecord, StoreIdentity, Token, Window};
 use serde::{Deserialize, Serialize};
 
 /// A key's record as it is stored. Fields that a later version added are kept.
@@ -11,6 +11,9 @@ pub(crate) struct Stored {
     #[serde(flatten)]
     extra: serde_json::Map<String, serde_json::Value>,
 }
+
+/// Fewer attempts of a key than this are all that there were: no store forgets any of so few.
+pub(crate) const SURELY_ALL: usize = 50;
 
 /// A stored text is not what this program writes.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,18 @@ impl Stored {
     pub(crate) fn text(&self, key: &Key) -> Result<String, Unreadable> {
         serde_json::to_string(self).map_err(|error| Unreadable::new(format!("the record of `{key}`"), error))
     }
+}
+
+/// Whether it is certain that nothing was ever published of a key: its first run is its only one, and every attempt is
+/// known and ended without.
+pub(crate) fn is_unpublished<'e>(
+    run: Option<&RunRecord>,
+    endings: impl ExactSizeIterator<Item = Option<&'e Ending>>,
+) -> bool {
+    let without = |ending: &Ending| ending.is_settled() && ending.window == Window::NothingPublished;
+    run.is_none_or(|run| run.generation <= Generation::new(1))
+        && (1..SURELY_ALL).contains(&endings.len())
+        && endings.into_iter().all(|ending| ending.is_some_and(without))
 }
 
 impl AttemptColumns {

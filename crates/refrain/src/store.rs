@@ -124,6 +124,7 @@ fn open_shared<T: Shared>(
     if !lost.is_empty() {
         return Err(belonging::moved(home, place, &lost));
     }
+    belonging::refuse_without_history(home, place, None)?;
     // Another first run, perhaps of another host, may be making it at this moment.
     let store = match create() {
         Err(error) => find()?.ok_or(error)?,

@@ -91,17 +91,45 @@ fn tables_that_are_gone_are_told_with_the_commands_that_end_it() {
 }
 
 #[test]
-fn a_history_that_stays_behind_is_told_by_status() {
+fn a_history_that_stays_behind_is_told_wherever_the_outputs_are() {
     let shared = Shared::new();
     let home = Home::temp(env!("CARGO_BIN_EXE_refrain"));
     // The heads lie in a volume of their own, so that nothing in the home refuses the database.
     shared.configure(&home, "", "60s", "");
     home.run(DAY).success();
     shared.configure(&home, &format!("store = \"{}\"", shared.url()), "60s", "");
-    home.run(["status"]).success().says("note: this home's own state knows 1 keys").says("refrain store copy");
+    for arguments in [&DAY[..], &["status"]] {
+        home.run(arguments).expect_code(125).says("refrain store copy").says("refrain store init --replaces");
+    }
+    assert_eq!(shared.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'refrain'"), "0", "nothing was made");
     home.run(["store", "copy"]).success();
     assert_eq!(home.run(["status"]).success().stderr, "");
     home.run(DAY).success().says("already published");
+}
+
+#[test]
+fn a_database_through_which_nothing_was_published_gives_way_to_a_history() {
+    let shared = Shared::new();
+    let home = Home::temp(env!("CARGO_BIN_EXE_refrain"));
+    shared.configure(&home, "", "60s", "");
+    home.run(DAY).success();
+    let other = shared.home(&shared.url(), "60s", "exit 1");
+    other.run(["run", "day", "--date", "2025-03-02"]).expect_code(1);
+    shared.configure(&home, &format!("store = \"{}\"", shared.url()), "60s", "");
+    home.run(DAY).expect_code(125).says("refrain store copy").says("refrain store join");
+    home.run(["store", "copy"]).success().says("copied 1 keys and 1 attempts");
+    assert_eq!(shared.sql("SELECT count(*) FROM refrain.attempt"), "1");
+    home.run(DAY).success().says("already published");
+    home.run(["run", "day", "--date", "2025-03-02"]).success().says("published");
+    // An attempt whose end is open may have published.
+    let late = Shared::of(shared.database.server().database());
+    let open = late.home(&late.url(), "60s", "");
+    open.run(DAY).success();
+    late.sql("UPDATE refrain.attempt SET settled = false, ending = NULL");
+    home.run(["store", "restored"]).success();
+    shared.configure(&home, "store = \"sqlite\"", "60s", "");
+    home.run(["store", "restored"]).success();
+    home.run(["store", "copy", &late.url()]).expect_code(125).says("knows keys already").says("refrain recover");
 }
 
 #[test]

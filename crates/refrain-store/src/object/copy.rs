@@ -11,13 +11,18 @@ use refrain_core::{AttemptRecord, Error, Key, Lease, Result, StateStore, StoreId
 use refrain_object::{Address, Settings, Version};
 use std::collections::BTreeSet;
 
+/// What helps when there is a history already.
+const IN_USE: &str = "copy to another, empty prefix; a home without a history of its own joins this store as it is. If nothing \
+                      was published through it, settle what is open first: refrain recover";
+
 impl BucketStore {
     /// Copies everything that the embedded store knows into this place: keys with their tokens, runs, newest attempts,
     /// watermarks. The embedded store is left as it is; whoever goes on with it is refused at the heads that the new one
     /// has claimed (8.2). `is_dead` says whether a lease's holder is known to have ended.
     ///
     /// # Errors
-    /// `Held`: an attempt is at work. `Invalid`: there are keys at this place already, or another copies to it.
+    /// `Held`: an attempt is at work. `Invalid`: something was published through the store at this place, or another copies
+    /// to it.
     ///
     /// # Crash safety
     /// Nobody can use the store before the last write, which names it. Dying before that, the copy is repeated from its
@@ -46,8 +51,8 @@ impl BucketStore {
         })
     }
 
-    /// Begins the store that takes over, unfinished. One that knows nothing gives way, and so does a copy that has not
-    /// ended, with what it had written.
+    /// Begins the store that takes over, unfinished. One through which nothing was published gives way, and so does a copy
+    /// that has not ended, with what it had written.
     fn claim(&self, old: &StoreIdentity) -> Result<(Version, Begun)> {
         let replaces: BTreeSet<_> = old.ancestors.iter().copied().chain([old.store_id]).collect();
         let mut identity = StoreIdentity { store_id: fresh_store_id(), ancestors: replaces };
@@ -63,25 +68,42 @@ impl BucketStore {
             }
             None => None,
         };
-        if !known.is_empty() && abandoned.is_none() {
-            return Err(self.in_use());
+        if abandoned.is_none() {
+            for keys in known.chunks(BATCH) {
+                at_once(keys, |key| self.judged(key, None))?;
+            }
         }
         let begun = self.begin(identity, true);
         let version = self.replace(version.as_ref(), &begun)?;
-        if let Some(abandoned) = abandoned {
-            self.clear(&known, abandoned)?;
+        if let Err(error) = self.clear(&known, abandoned) {
+            // Somebody who had the store open has begun an attempt since: it goes on.
+            if let Some((_, former)) = standing.filter(|_| abandoned.is_none()) {
+                self.replace(Some(&version), &former.again())?;
+            }
+            return Err(error);
         }
         Ok((version, begun))
     }
 
-    /// Takes away what a copy wrote that nobody went on with: its store never was one.
-    fn clear(&self, keys: &[Key], abandoned: StoreId) -> Result<()> {
-        at_once(keys, |key| match self.place.read(key)? {
-            Some(record) if record.store != abandoned => Err(self.in_use()),
-            Some(_) => self.place.bucket().delete(&format!("{}{}", self.address().key, names::key(key))),
-            None => Ok(()),
+    /// Takes away what a copy wrote that nobody went on with, whose store never was one, and keys of which nothing was
+    /// published. Their counters are not missed: whatever is claimed through a store that this one replaces gives way.
+    fn clear(&self, keys: &[Key], abandoned: Option<StoreId>) -> Result<()> {
+        at_once(keys, |key| {
+            if self.judged(key, abandoned)? {
+                self.place.bucket().delete(&format!("{}{}", self.address().key, names::key(key)))?;
+            }
+            Ok(())
         })?;
         Ok(())
+    }
+
+    /// Whether the key has a record, which may go.
+    fn judged(&self, key: &Key, abandoned: Option<StoreId>) -> Result<bool> {
+        match self.place.read(key)? {
+            None => Ok(false),
+            Some(record) if abandoned == Some(record.store) || record.is_unpublished() => Ok(true),
+            Some(_) => Err(self.in_use()),
+        }
     }
 
     fn replace(&self, version: Option<&Version>, begun: &Begun) -> Result<Version> {
@@ -120,10 +142,10 @@ impl BucketStore {
 
     fn in_use(&self) -> Error {
         Error::invalid(format!(
-            "the state store {} knows keys already; two histories cannot be made one",
+            "the state store {} knows keys already that were published, or may have been; two histories cannot be made one",
             self.address()
         ))
-        .hint("copy to another, empty prefix; a home without a history of its own joins this store as it is")
+        .hint(IN_USE)
     }
 
     fn disturbed(&self) -> Error {

@@ -127,7 +127,12 @@ impl BucketStore {
 impl Begun {
     /// What is written when nothing is left to copy.
     pub(super) fn finished(self) -> Self {
-        Self { is_unfinished: false, nonce: fresh_nonce(), ..self }
+        Self { is_unfinished: false, ..self.again() }
+    }
+
+    /// The same, to be written once more.
+    pub(super) fn again(self) -> Self {
+        Self { nonce: fresh_nonce(), ..self }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What one object holds of a key: the record that core's rules change, with the key's newest attempts.
 
-use crate::stored::{Stored, Unreadable};
+use crate::stored::{self, Stored, Unreadable};
 use jiff::Timestamp;
 use refrain_core::{
     AttemptId, AttemptRecord, Ending, Foldable, Generation, Granted, Holder, Key, KeyState, KeySummary, Lease,
@@ -98,6 +98,12 @@ impl Record {
     /// Whether its history was folded, or never was: only its counter is kept.
     pub(super) fn is_empty(&self) -> bool {
         self.stored.record.run.is_none() && self.attempts.is_empty()
+    }
+
+    /// Whether it is certain that nothing was ever published of the key.
+    pub(super) fn is_unpublished(&self) -> bool {
+        let endings = self.attempts.iter().map(|known| known.ending.as_ref());
+        self.folded_by.is_none() && stored::is_unpublished(self.stored.record.run.as_ref(), endings)
     }
 
     /// What the lease is to a store of this identity.

@@ -7,7 +7,7 @@ use super::work::{Work, columns};
 use super::{PostgresOptions, PostgresStore, keys, schema, watermarks};
 use crate::chance::fresh_store_id;
 use crate::sqlite::History;
-use crate::stored::ending_to_text;
+use crate::stored::{self, ending_to_text};
 use crate::{Copied, SqliteStore};
 use refrain_core::{AttemptRecord, Ending, Error, Lease, Result, StateStore, StoreIdentity};
 use refrain_postgres::{CopyIn, Link};
@@ -22,7 +22,7 @@ impl PostgresStore {
     /// the same is refused at the heads that the new one has claimed (8.2). `is_dead` says whether a lease's holder is known to have ended.
     ///
     /// # Errors
-    /// `Held`: an attempt is at work. `Invalid`: there are keys in this database already.
+    /// `Held`: an attempt is at work. `Invalid`: something was published through the store in this database.
     ///
     /// # Crash safety
     /// One transaction: all of it or nothing; the note follows. Nobody can begin an attempt with the embedded store meanwhile.
@@ -54,8 +54,9 @@ impl PostgresStore {
                     Some(stands) if stands.store_id == fresh => {
                         return Ok(Copied { identity: stands, keys: known, attempts: count(work, "attempt")? });
                     }
-                    Some(_) if known > 0 => return Err(in_use(link).into()),
+                    Some(_) if known > 0 && !is_unpublished(work)? => return Err(in_use(link).into()),
                     Some(stands) => {
+                        forget(work)?;
                         identity.ancestors.extend(stands.ancestors);
                         identity.ancestors.insert(stands.store_id);
                         replace(work, &identity)?;
@@ -76,8 +77,33 @@ impl PostgresStore {
 }
 
 fn in_use(link: &Link) -> Error {
-    Error::invalid(format!("the state store in {link} knows keys already; two histories cannot be made one"))
-        .hint("copy into another, empty database; a home without a history of its own joins this store as it is")
+    Error::invalid(format!(
+        "the state store in {link} knows keys already that were published, or may have been; two histories cannot be made one"
+    ))
+    .hint(
+        "copy into another, empty database; a home without a history of its own joins this store as it is. If nothing was \
+         published through it, settle what is open first: refrain recover",
+    )
+}
+
+/// Whether it is certain that nothing was ever published of any key; as [`stored::is_unpublished`] says it of one.
+fn is_unpublished(work: &mut Work<'_>) -> Result<bool, Fault> {
+    let [published] = columns(work.query(
+        "SELECT (EXISTS (SELECT FROM refrain.watermark) OR EXISTS (SELECT FROM refrain.attempt WHERE NOT settled OR \
+         (ending::json ->> 'window') IS DISTINCT FROM 'nothing_published') OR EXISTS (SELECT FROM refrain.key k WHERE \
+         k.generation > 1 OR (SELECT count(*) FROM refrain.attempt a WHERE a.task = k.task AND a.partition = \
+         k.partition) NOT BETWEEN 1 AND $1::text::bigint - 1))::text",
+        &[Some(&stored::SURELY_ALL.to_string())],
+    )?);
+    Ok(published.as_deref() == Some("false"))
+}
+
+/// Takes keys away of which nothing was published. Their counters are not missed: whatever is claimed through a store that
+/// this one replaces gives way.
+fn forget(work: &mut Work<'_>) -> Result<(), Fault> {
+    work.change("DELETE FROM refrain.attempt", &[])?;
+    work.change("DELETE FROM refrain.key", &[])?;
+    Ok(())
 }
 
 fn count(work: &mut Work<'_>, table: &str) -> Result<u64, Fault> {

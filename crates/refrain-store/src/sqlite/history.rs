@@ -23,6 +23,20 @@ impl SqliteStore {
         Ok(seen)
     }
 
+    /// How many keys were published through this state, or may have been.
+    pub fn published_keys(&self) -> Result<u64> {
+        self.history(|history| {
+            let mut published = 0;
+            history.each_key(|key, stored| {
+                let attempts = history.attempts_of(&key)?;
+                let endings = attempts.iter().map(|attempt| attempt.ending.as_ref());
+                published += u64::from(!stored::is_unpublished(stored.record.run.as_ref(), endings));
+                Ok::<_, Error>(())
+            })?;
+            Ok(published)
+        })
+    }
+
     /// Which store goes on with what this one knows, and where, if it was taken along.
     pub fn moved_to(&self) -> Result<Option<(StoreId, String)>> {
         self.read(|transaction| {

@@ -4,7 +4,7 @@ use super::{Place, give_up, lost_stores, make_state};
 use crate::config::Config;
 use crate::home::Home;
 use crate::task::{InputSource, Task};
-use refrain_core::{Error, Result, StateStore, StoreId, StoreIdentity};
+use refrain_core::{Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity};
 use refrain_store::{BucketStore, Entry, HomeRecord, PostgresStore, SqliteStore, Stranger, TaskRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -63,6 +63,7 @@ pub(super) fn belong<T: Shared>(home: &Home, place: &Place, store: &T) -> Result
     }
     if note.is_none() {
         refuse_foreign(home, place, identity)?;
+        refuse_without_history(home, place, Some(identity))?;
     }
     // A home that had no tasks when it was looked at was not compared with anybody.
     let empty = digest_of(&BTreeMap::new());
@@ -95,6 +96,48 @@ fn refuse_foreign(home: &Home, place: &Place, identity: &StoreIdentity) -> Resul
     let mut foreign = lost_stores(home)?;
     foreign.retain(|store| !is_of(identity, store));
     if foreign.is_empty() { Ok(()) } else { Err(moved(home, place, &foreign)) }
+}
+
+/// Refuses a store that knows nothing of what was published through the home's own state. Outputs anywhere are claimed
+/// through that, and each of them would refuse the store, after it was begun and written to. A home that says that it
+/// [joins](join) the store is not asked.
+///
+/// # Errors
+/// `refused` with the ways out: taking the history along, beginning afresh, going back.
+pub(super) fn refuse_without_history(home: &Home, place: &Place, standing: Option<&StoreIdentity>) -> Result<()> {
+    let database = home.database();
+    if !database.exists() {
+        return Ok(());
+    }
+    let state = match SqliteStore::open(&database, super::options(&super::clock())?) {
+        // One that was never begun, or cannot be read any more, takes no history along either.
+        Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::Corrupt) => return Ok(()),
+        opened => opened?,
+    };
+    let own = state.identity()?;
+    if standing.is_some_and(|identity| is_of(identity, &own.store_id)) || state.moved_to()?.is_some() {
+        return Ok(());
+    }
+    let keys = state.published_keys()?;
+    if keys == 0 {
+        return Ok(());
+    }
+    let keys = if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") };
+    let afresh = match standing {
+        None => give_up(&BTreeSet::from([own.store_id])),
+        Some(_) => {
+            "refrain store join (outputs that were published through that state go on refusing this one)".to_owned()
+        }
+    };
+    Err(Error::refused(format!(
+        "{keys} of this home were published through its own state {}, which the state store in {} does not replace",
+        own.store_id,
+        place.shown()
+    ))
+    .hint(format!(
+        "take its history along: refrain store copy; or begin without it on purpose: {afresh}; or go on with it: \
+         `store = \"sqlite\"` in refrain.toml"
+    )))
 }
 
 /// The note is not true any more once another store goes on.
