@@ -2,9 +2,9 @@
 
 use crate::args::Cli;
 use crate::output;
-use clap::Parser;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 use refrain::core::Window;
 use refrain::report::exit_code;
 use std::ffi::OsString;
@@ -18,6 +18,9 @@ pub(crate) fn tell(mut error: clap::Error) -> u8 {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
         }
     }
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        suggest_only_shown(&mut error);
+    }
     output::written(error.print());
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit_code::PUBLISHED,
@@ -27,6 +30,22 @@ pub(crate) fn tell(mut error: clap::Error) -> u8 {
             exit_code::FAILED
         }
     }
+}
+
+/// Commands that no help shows are suggested to nobody.
+fn suggest_only_shown(error: &mut clap::Error) {
+    let Some(ContextValue::Strings(suggested)) = error.remove(ContextKind::SuggestedSubcommand) else { return };
+    let definition = Cli::command();
+    let is_shown = |name: &String| !hidden(&definition).iter().any(|hidden| hidden == name);
+    let shown: Vec<_> = suggested.into_iter().filter(is_shown).collect();
+    if !shown.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+    }
+}
+
+fn hidden(definition: &clap::Command) -> Vec<String> {
+    let names = |command: &clap::Command| command.is_hide_set().then(|| command.get_name().to_owned());
+    definition.get_subcommands().flat_map(|command| names(command).into_iter().chain(hidden(command))).collect()
 }
 
 /// The argument that nobody takes, unless it is a flag.

@@ -66,3 +66,16 @@ fn the_paragraphs_of_a_help_are_wrapped_once() {
         }
     }
 }
+
+#[test]
+fn a_command_that_no_help_shows_is_suggested_to_nobody() {
+    let home = home();
+    let told = home.run(["bakfill"]).expect_code(125);
+    assert!(told.stderr.contains("a similar subcommand exists: 'backfill'\n"), "{told}");
+    for wrong in ["backfill-worke", "doc"] {
+        let told = home.run([wrong]).expect_code(125);
+        assert!(told.stderr.contains(&format!("unrecognized subcommand '{wrong}'")), "{told}");
+        assert!(!told.stderr.contains("backfill-worker'") && !told.stderr.contains("'docs'"), "{told}");
+    }
+    home.run(["store", "restore"]).expect_code(125).says("'restored'");
+}
