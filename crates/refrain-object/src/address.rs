@@ -86,6 +86,14 @@ impl Address {
         Ok(Self { scheme, bucket: bucket.to_owned(), key: key.to_owned() })
     }
 
+    /// The bucket of a URL, of whose key parts may still have to be filled in; nothing when that is true of the bucket's own
+    /// name, or the text is no such URL.
+    pub fn bucket_of(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://").filter(|_| Self::is_one(text))?;
+        let bucket = rest.split('/').next()?;
+        Self::parse(&format!("{scheme}://{bucket}/")).ok()
+    }
+
     /// The place below this one.
     #[must_use]
     pub fn join(&self, relative: &str) -> Self {

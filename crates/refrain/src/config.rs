@@ -10,12 +10,13 @@ mod section;
 mod table;
 mod task;
 
-use crate::task::Task;
+use crate::task::{InputSource, Task};
 use expand::expand;
 pub use objects::Objects;
 use refrain_core::{Error, Result, TaskName, nearest};
+pub use refrain_object::{Address, Settings};
 use section::{Section, describe};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 pub use table::table_from_url;
@@ -90,7 +91,21 @@ impl Config {
         }
         root.done()?;
         crate::lineage::check(&tasks)?;
-        Ok(Self { store, staging, objects, tasks, written })
+        let config = Self { store, staging, objects, tasks, written };
+        config.objects.refuse_misspelled(&config.buckets())?;
+        Ok(config)
+    }
+
+    /// The buckets that outputs, inputs and the store name.
+    pub fn buckets(&self) -> Vec<Address> {
+        let outputs = self.tasks.iter().flat_map(|task| &task.outputs).map(|output| output.location.as_str());
+        let inputs = self.tasks.iter().flat_map(|task| &task.inputs).filter_map(|input| match &input.source {
+            InputSource::Path { location, .. } => Some(location.as_str()),
+            InputSource::Publication(_) => None,
+        });
+        let all: BTreeSet<_> =
+            outputs.chain(inputs).chain(self.store.as_deref()).filter_map(Address::bucket_of).collect();
+        all.into_iter().collect()
     }
 
     /// The declared task of this name, if there is one.

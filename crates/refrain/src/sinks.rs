@@ -34,7 +34,7 @@ impl Sinks {
         let postgres = PostgresSink::new(links, &home.state(), Arc::clone(probe));
         let objects = home.config.objects.clone();
         let outputs = home.config.tasks.iter().flat_map(|task| &task.outputs);
-        let known = outputs.filter_map(|output| bucket_of(output.location.as_str()));
+        let known = outputs.filter_map(|output| Address::bucket_of(output.location.as_str()));
         let buckets = Arc::new(Buckets::new(move |address| objects.settings(address), &home.state(), known));
         let object = |kind| ObjectSink::new(kind, Arc::clone(&buckets), &home.state(), Arc::clone(probe));
         let (prefix, object) = (object(ObjectKind::Prefix), object(ObjectKind::Object));
@@ -201,13 +201,6 @@ pub fn prove_sink(home: Option<&Home>, url: &str) -> Result<String> {
 /// schemas; without a role, what makes the tables alone.
 pub fn sink_sql(role: Option<&str>) -> String {
     role.map_or_else(|| TABLES.trim_end().to_owned(), sql_for)
-}
-
-/// The bucket of a location that is not filled in yet.
-fn bucket_of(location: &str) -> Option<Address> {
-    let (scheme, rest) = location.split_once("://").filter(|_| Address::is_one(location))?;
-    let bucket = rest.split('/').next()?;
-    Address::parse(&format!("{scheme}://{bucket}/")).ok()
 }
 
 fn links(task: &Task) -> impl Iterator<Item = Link> {

@@ -116,6 +116,28 @@ fn a_wrong_value_is_refused_by_name() {
 }
 
 #[test]
+fn a_bucket_that_is_declared_under_a_misspelled_name_is_refused_with_the_nearest_that_is_used() {
+    let home = home();
+    let task = "[task.a]\nout.x = \"s3://lake/a/\"\nin.y = \"gs://events/b.csv\"\n";
+    for (declared, near) in [
+        ("[objects.\"s3://laek\"]\n", Some("did you mean `objects.\"s3://lake\"`?")),
+        ("[objects.\"gs://event\"]\n", Some("did you mean `objects.\"gs://events\"`?")),
+        ("[objects.\"s3://events\"]\n", Some("did you mean `objects.\"gs://events\"`?")),
+        ("store = \"s3://states/_refrain/\"\n[objects.\"s3://state\"]\n", Some("`objects.\"s3://states\"`?")),
+        // Both are meant; for a call that names it itself; none of the names is near.
+        ("[objects.\"s3://lake\"]\n[objects.\"s3://laek\"]\n", None),
+        ("[objects.\"s3://backup-of-yesterday\"]\n", None),
+    ] {
+        home.config(&format!("{declared}{task}"));
+        let shown = home.run(["config", "show"]);
+        match near {
+            Some(near) => assert_fails(&shown, &["refrain.toml", "no output, input or store uses the bucket", near]),
+            None => drop(shown.success()),
+        }
+    }
+}
+
+#[test]
 fn a_file_that_is_no_text_is_refused_with_the_line() {
     let home = home();
     home.write("refrain.toml", b"# one\n# two \xff\n");

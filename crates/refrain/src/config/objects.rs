@@ -2,7 +2,7 @@
 
 use super::expand::expand;
 use super::section::{Section, describe};
-use refrain_core::{Error, Result};
+use refrain_core::{Error, Result, nearest};
 use refrain_object::{Address, Settings};
 
 /// The buckets of a configuration, with their settings.
@@ -16,6 +16,37 @@ impl Objects {
     pub fn settings(&self, address: &Address) -> Settings {
         let declared = self.declared.iter().find(|(bucket, _)| bucket.contains(address));
         declared.map(|(_, settings)| settings.clone()).unwrap_or_default()
+    }
+
+    /// The buckets that are declared.
+    pub fn declared(&self) -> impl Iterator<Item = (&Address, &Settings)> {
+        self.declared.iter().map(|(bucket, settings)| (bucket, settings))
+    }
+
+    /// Refuses the declaration of a bucket that nothing uses, when it has nearly the name of one that is used and not
+    /// declared: that would be reached in another way than its user thinks. One that is far from all others may be for the
+    /// command line.
+    pub(super) fn refuse_misspelled(&self, used: &[Address]) -> Result<()> {
+        let is_declared = |bucket: &Address| self.declared.iter().any(|(declared, _)| declared == bucket);
+        let undeclared: Vec<_> = used.iter().filter(|bucket| !is_declared(bucket)).collect();
+        for (bucket, _) in self.declared.iter().filter(|(bucket, _)| !used.contains(bucket)) {
+            let same_store = undeclared.iter().filter(|other| other.scheme == bucket.scheme);
+            let same_name = undeclared.iter().find(|other| other.bucket == bucket.bucket);
+            let Some(near) = nearest(&bucket.bucket, same_store.map(|other| other.bucket.as_str()))
+                .map(|name| format!("{}://{name}", bucket.scheme.name()))
+                .or_else(|| same_name.map(|other| format!("{}://{}", other.scheme.name(), other.bucket)))
+            else {
+                continue;
+            };
+            let declared = format!("{}://{}", bucket.scheme.name(), bucket.bucket);
+            return Err(Error::invalid(format!(
+                "no output, input or store uses the bucket of `objects.\"{declared}\"`"
+            ))
+            .hint(format!(
+                "did you mean `objects.\"{near}\"`? If both are meant, declare that one, too: [objects.\"{near}\"]"
+            )));
+        }
+        Ok(())
     }
 
     pub(super) fn read(section: Option<Section>, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
