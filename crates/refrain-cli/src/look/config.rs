@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output;
-use refrain::config::FILE_NAME;
+use refrain::config::{Address, FILE_NAME, Settings};
 use refrain::core::{Backoff, Keep, PartitionScheme, PinMode, RetryPolicy, format_duration, without_password};
 use refrain::process::DEFAULT_GRACE;
 use refrain::table::{SourceSpec, TableSpec};
@@ -24,11 +24,38 @@ pub(crate) fn config(context: &Context) -> Result<()> {
     for staging in &home.config.staging {
         line("staging", &quoted(&staging.display().to_string()), FILE_NAME);
     }
+    let used = home.config.buckets();
+    for (bucket, settings) in home.config.objects.declared() {
+        objects(bucket, settings, used.contains(bucket));
+    }
     for declared in &home.config.tasks {
         task(declared, &home.directory);
     }
     // What cannot be run is shown, and is an error all the same.
     home.config.tasks.iter().try_for_each(|declared| home.config.task(declared.name.as_str()).map(drop))
+}
+
+/// How a bucket is reached; keys of access are not told here, and an endpoint without user and password.
+fn objects(bucket: &Address, settings: &Settings, used: bool) {
+    let file = if used { FILE_NAME.to_owned() } else { format!("{FILE_NAME}, where nothing else names this bucket") };
+    let show = |key: &str, value: &str, default: bool| {
+        let name = format!("objects.\"{}://{}\".{key}", bucket.scheme.name(), bucket.bucket);
+        line(&name, value, if default { "default" } else { &file });
+    };
+    let texts = [
+        ("endpoint", &settings.endpoint),
+        ("region", &settings.region),
+        ("profile", &settings.profile),
+        ("account", &settings.account),
+    ];
+    for (key, value) in texts {
+        if let Some(value) = value {
+            show(key, &quoted(&without_password(value)), false);
+        }
+    }
+    show("allow_http", &settings.allow_http.to_string(), !settings.allow_http);
+    show("virtual_hosted", &settings.virtual_hosted.to_string(), !settings.virtual_hosted);
+    show("area", &quoted(&settings.area(bucket).to_string()), settings.area.is_none());
 }
 
 fn task(task: &Task, home: &Path) {

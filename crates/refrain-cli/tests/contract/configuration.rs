@@ -286,6 +286,30 @@ fn config_show_says_where_each_value_came_from() {
 }
 
 #[test]
+fn config_show_says_how_buckets_are_reached_without_a_secret() {
+    let home = home();
+    home.config(
+        "[objects.\"s3://lake\"]\nendpoint = \"http://me:secret@127.0.0.1:9000\"\nregion = \"r\"\nprofile = \"etl\"\narea = \
+         \"team/_refrain/\"\n[objects.\"az://spare\"]\naccount = \"acc\"\nallow_http = true\n[task.a]\nout.x = \
+         \"s3://lake/a/\"\n",
+    );
+    let shown = home.run(["config", "show"]).success().stdout;
+    for line in [
+        "objects.\"s3://lake\".endpoint = \"http://me:…@127.0.0.1:9000\"  # refrain.toml",
+        "objects.\"s3://lake\".region = \"r\"  # refrain.toml",
+        "objects.\"s3://lake\".profile = \"etl\"  # refrain.toml",
+        "objects.\"s3://lake\".allow_http = false  # default",
+        "objects.\"s3://lake\".virtual_hosted = false  # default",
+        "objects.\"s3://lake\".area = \"s3://lake/team/_refrain/\"  # refrain.toml",
+        "objects.\"az://spare\".account = \"acc\"  # refrain.toml, where nothing else names this bucket",
+        "objects.\"az://spare\".area = \"az://spare/_refrain/\"  # default",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "no line `{line}` in\n{shown}");
+    }
+    assert!(!shown.contains("secret"), "{shown}");
+}
+
+#[test]
 fn only_the_homes_own_file_is_read() {
     // A file beside the data names no commands for us.
     let home = home();
