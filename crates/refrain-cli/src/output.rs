@@ -80,6 +80,15 @@ pub(crate) fn failure(error: &Error, window: Window) {
     say(&format!("{text}\n{}", window.sentence()));
 }
 
+/// Fails with the last of these reasons why keys cannot be read, if there is any; the others are printed.
+pub(crate) fn all_readable(mut unreadable: Vec<Error>) -> refrain::Result<()> {
+    let Some(last) = unreadable.pop() else { return Ok(()) };
+    for error in unreadable {
+        say(&format!("error: {}", error.message));
+    }
+    Err(last)
+}
+
 /// Prints the end of a run.
 pub(crate) fn conclusion(conclusion: &Conclusion, loudness: Loudness) {
     if loudness >= Loudness::Notes {

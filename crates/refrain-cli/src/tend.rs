@@ -134,7 +134,7 @@ pub(crate) fn gc(context: &Context, args: &GcArgs) -> Result<()> {
             collected.attempts
         ));
     }
-    Ok(())
+    output::all_readable(collected.unreadable)
 }
 
 /// `refrain store …`
@@ -163,14 +163,15 @@ pub(crate) fn store(context: &Context, command: &StoreCommand) -> Result<()> {
         StoreCommand::Show => store::identity(&home)?,
         StoreCommand::Join => store::join(&home)?,
     };
-    if matches!(command, StoreCommand::Init { .. } | StoreCommand::Restored) {
-        relearn(context)?;
-    }
+    let unreadable = match command {
+        StoreCommand::Init { .. } | StoreCommand::Restored => relearn(context)?,
+        _ => Vec::new(),
+    };
     output::data(&format!("store {}", identity.store_id));
     for ancestor in identity.ancestors {
         output::data(&format!("replaces {ancestor}"));
     }
-    Ok(())
+    output::all_readable(unreadable)
 }
 
 /// `refrain store copy`
@@ -195,8 +196,9 @@ fn copy(context: &Context, home: &Home, places: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Tells the store what the heads beside the data know, so that whoever looks next is told the truth.
-fn relearn(context: &Context) -> Result<()> {
+/// Tells the store what the heads beside the data know, so that whoever looks next is told the truth. Returns why keys of
+/// its own cannot be read.
+fn relearn(context: &Context) -> Result<Vec<Error>> {
     let relearned = context.boundary()?.relearn()?;
     for (key, error) in &relearned.unreadable {
         output::say(&format!("`{key}` was not brought back: {}", error.message));
@@ -205,5 +207,5 @@ fn relearn(context: &Context) -> Result<()> {
         let what = if relearned.keys == 1 { "publication" } else { "publications" };
         output::say(&format!("brought back from the heads beside the data: {} {what}", relearned.keys));
     }
-    Ok(())
+    Ok(relearned.records)
 }

@@ -49,7 +49,8 @@ pub trait StateStore: Send + Sync + Debug {
 
     /// Shows the keys of one task or of all to `each`, ordered by key; an error of `each` ends the walk.
     /// Memory stays bounded whatever the number of keys, and `each` may call the store. Keys that change
-    /// meanwhile are shown as they were or as they are.
+    /// meanwhile are shown as they were or as they are. A store that keeps each key by itself shows one that it cannot read
+    /// as [unreadable](KeySummary::is_unreadable): it does not hide the others.
     fn for_each_key(&self, task: Option<&TaskName>, each: &mut dyn FnMut(KeySummary) -> Result<()>) -> Result<()>;
 
     /// Attempts, newest first in the order in which the store granted their leases.
@@ -121,6 +122,15 @@ pub struct KeySummary {
     pub run: Option<RunId>,
     /// The newest attempt.
     pub last_attempt: Option<AttemptRecord>,
+    /// What is known of it cannot be read; [`StateStore::key`] tells why.
+    pub is_unreadable: bool,
+}
+
+impl KeySummary {
+    /// A key of which nothing can be read.
+    pub fn unreadable(key: Key) -> Self {
+        Self { key, lease: None, generation: None, run: None, last_attempt: None, is_unreadable: true }
+    }
 }
 
 /// Which attempts to list.

@@ -4,8 +4,8 @@
 use crate::boundary::Boundary;
 use crate::sealed::SealedRun;
 use refrain_core::{
-    AttemptFilter, AttemptId, Generation, Head, Input, Keep, Key, Result, RunRecord, SlotAddress, Staged, StagingId,
-    Staleness, StoreIdentity, staleness,
+    AttemptFilter, AttemptId, Error, Generation, Head, Input, Keep, Key, Result, RunRecord, SlotAddress, Staged,
+    StagingId, Staleness, StoreIdentity, staleness,
 };
 use refrain_input::{PINS, owner_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ const ATTEMPTS_KEPT: u32 = 100;
 const BATCH: u32 = 1000;
 
 /// What was removed, or would be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Collected {
     /// Staging of attempts that can never be published.
     pub staging: Vec<String>,
@@ -31,6 +31,8 @@ pub struct Collected {
     pub attempts: u64,
     /// What was found and left alone, with the reason.
     pub kept: Vec<String>,
+    /// Why keys cannot be read: nothing of theirs was removed that needs to know what the state store knows.
+    pub unreadable: Vec<Error>,
 }
 
 impl Collected {
@@ -54,7 +56,11 @@ impl Boundary {
         collected.outputs =
             self.trim_outputs(dry_run, &mut |place, error| collected.kept.push(format!("{place}: {error}")));
         if !dry_run {
-            collected.attempts = self.store.compact_attempts(ATTEMPTS_KEPT, BATCH)?;
+            match self.store.compact_attempts(ATTEMPTS_KEPT, BATCH) {
+                // It is told already.
+                Err(error) if collected.unreadable.iter().any(|known| known.message == error.message) => {}
+                attempts => collected.attempts = attempts?,
+            }
         }
         Ok(collected)
     }
@@ -204,6 +210,7 @@ impl Boundary {
     fn collect_versions(&self, dry_run: bool, collected: &mut Collected) -> Result<()> {
         let now = self.now();
         self.store.for_each_key(None, &mut |summary| {
+            collected.unreadable.extend(self.why_unreadable(&summary)?);
             if summary.generation.is_none_or(|generation| generation <= Generation::new(1)) {
                 return Ok(());
             }

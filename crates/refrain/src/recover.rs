@@ -65,23 +65,43 @@ impl Boundary {
     /// # Crash safety
     /// Each key is settled by the steps of any attempt; dying inside leaves one more attempt to settle.
     pub fn recover(&self, task: Option<&TaskName>) -> Result<Vec<Recovered>> {
-        let filter = AttemptFilter { task: task.cloned(), unfinished: true, ..AttemptFilter::default() };
-        let open = self.store.attempts(&filter)?.into_iter().map(|record| (record.key, true));
-        let mut keys: BTreeMap<Key, bool> = open.collect();
-        self.store.for_each_key(task, &mut |summary| {
-            if summary.lease.is_some() {
-                keys.insert(summary.key, true);
-            } else if may_be_sealed(&summary) {
-                keys.entry(summary.key).or_insert(false);
-            }
-            Ok(())
-        })?;
-        let recovered = keys.into_iter().filter_map(|(key, is_open)| {
+        let recovered = self.open_keys(task)?.into_iter().filter_map(|(key, is_open)| {
             let finding = self.recover_key(&key, is_open);
             let failed = |error| Some(Finding::Failed(error, Window::NothingPublished));
             Some(Recovered { finding: finding.unwrap_or_else(failed)?, key })
         });
         Ok(recovered.collect())
+    }
+
+    /// The keys with something open, those that cannot be read, and, with `false`, those that may have something sealed.
+    fn open_keys(&self, task: Option<&TaskName>) -> Result<BTreeMap<Key, bool>> {
+        let unfinished = AttemptFilter { task: task.cloned(), unfinished: true, ..AttemptFilter::default() };
+        let (mut keys, mut readable, mut all) = (BTreeMap::new(), Vec::new(), true);
+        self.store.for_each_key(task, &mut |summary| {
+            all &= !summary.is_unreadable;
+            if summary.lease.is_some() || summary.is_unreadable {
+                keys.insert(summary.key, true);
+                return Ok(());
+            }
+            if may_be_sealed(&summary) {
+                keys.insert(summary.key.clone(), false);
+            }
+            readable.push(summary.key);
+            Ok(())
+        })?;
+        let mut add = |filter: &AttemptFilter| -> Result<()> {
+            keys.extend(self.store.attempts(filter)?.into_iter().map(|record| (record.key, true)));
+            Ok(())
+        };
+        if all {
+            add(&unfinished)?;
+        } else {
+            // One key that cannot be read does not hide the others.
+            for Key { task, partition } in readable {
+                add(&AttemptFilter { task: Some(task), partition: Some(partition), ..unfinished.clone() })?;
+            }
+        }
+        Ok(keys)
     }
 
     /// Nothing when there was nothing to do.

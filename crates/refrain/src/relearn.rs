@@ -3,7 +3,9 @@
 
 use crate::boundary::Boundary;
 use crate::peek::everywhere;
-use refrain_core::{AttemptRecord, Ending, Error, Head, Key, Outcome, Publication, Result, Shown, Token, Window};
+use refrain_core::{
+    AttemptRecord, Ending, Error, ErrorKind, Head, Key, Outcome, Publication, Result, Shown, Token, Window,
+};
 use refrain_sink::{ShownKey, shown_keys};
 
 /// Keys that one transaction learns.
@@ -16,6 +18,8 @@ pub struct Relearned {
     pub keys: u64,
     /// Keys whose head cannot be read, with the reason.
     pub unreadable: Vec<(Key, Error)>,
+    /// Why what the store itself knows of keys cannot be read.
+    pub records: Vec<Error>,
 }
 
 impl Boundary {
@@ -43,9 +47,27 @@ impl Boundary {
                     Err(error) => relearned.unreadable.push((key.key.clone(), error)),
                 }
             }
-            relearned.keys += self.store.learn(&known)?;
+            relearned.keys += self.learn(&known)?;
         }
+        self.store.for_each_key(None, &mut |summary| {
+            relearned.records.extend(self.why_unreadable(&summary)?);
+            Ok(())
+        })?;
         Ok(relearned)
+    }
+
+    /// Teaches the store; a key whose record cannot be read is left out.
+    fn learn(&self, shown: &[Shown]) -> Result<u64> {
+        match self.store.learn(shown) {
+            Err(error) if error.kind == ErrorKind::Corrupt && shown.len() > 1 => {
+                shown.chunks(1).map(|one| self.learn(one)).sum()
+            }
+            Err(error) if error.kind == ErrorKind::Corrupt => {
+                tracing::info!(%error, "nothing is brought back of a key that cannot be read");
+                Ok(0)
+            }
+            learned => learned,
+        }
     }
 
     /// What the anchor's head shows of the key at this moment; nothing for a key that is compacted.

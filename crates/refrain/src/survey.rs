@@ -14,7 +14,9 @@ pub use compacted::CompactedKey;
 use compacted::Folded;
 use expected::{Expected, add_expected, in_range};
 use jiff::Timestamp;
-use refrain_core::{Generation, Interval, Key, KeySummary, Outcome, Publication, Result, StoreTime, TaskName, Window};
+use refrain_core::{
+    Error, ErrorKind, Generation, Interval, Key, KeySummary, Outcome, Publication, Result, StoreTime, TaskName, Window,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -56,6 +58,8 @@ pub enum State {
     Missing,
     /// Within the range, its interval is not over yet, and it was never attempted.
     Open,
+    /// What the state store knows of it cannot be read.
+    Unreadable,
     /// At or below the watermark: what is known of it is compacted. What it published stands.
     Compacted,
 }
@@ -79,7 +83,7 @@ impl Survey {
 }
 
 /// What a survey found.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Surveyed {
     /// The partitions, in order.
     pub partitions: Vec<PartitionStatus>,
@@ -89,6 +93,9 @@ pub struct Surveyed {
     pub compacted: Option<CompactedDates>,
     /// Without a range, the dates after the last known one that are over: nothing of them is among the partitions.
     pub since: Option<Since>,
+    /// Why keys among the partitions cannot be read.
+    #[serde(skip)]
+    pub unreadable: Vec<Error>,
 }
 
 /// What a task's watermark says.
@@ -115,22 +122,28 @@ impl Boundary {
         let declared = self.home.config.declared(task);
         let calendar = declared.and_then(|task| task.partitions.calendar());
         let now = self.store.now()?;
+        let mut surveyed = Surveyed::default();
         let mut partitions = Vec::new();
         self.store.for_each_key(Some(task), &mut |summary| {
             if in_range(calendar, &summary.key.partition, survey) {
-                partitions.push(status_of(&summary, &now));
+                let mut status = status_of(&summary, &now);
+                if let Some(error) = self.why_unreadable(&summary)? {
+                    status.note = Some(error.message.clone());
+                    surveyed.unreadable.push(error);
+                }
+                partitions.push(status);
             }
             Ok(())
         })?;
         let glanced_at = survey.closely.map_or(0, |closely| partitions.len().saturating_sub(closely));
         let mut lineages = Lineages::new(self);
-        for status in &mut partitions[glanced_at..] {
+        let looked_at = partitions[glanced_at..].iter_mut();
+        for status in looked_at.filter(|status| status.state != State::Unreadable) {
             if let Err(error) = self.look_closely(task, declared, status, &mut lineages) {
                 // One partition that cannot be looked at does not hide the others.
                 status.note = Some(error.message);
             }
         }
-        let mut surveyed = Surveyed::default();
         if let Some(task) = declared {
             let watermark = self.store.watermark(&task.name)?;
             if let (Some(watermark), None, Some(calendar)) = (&watermark, &survey.from, calendar) {
@@ -164,6 +177,18 @@ impl Boundary {
             Ok(())
         })?;
         Ok(names)
+    }
+
+    /// Why a key that was shown as unreadable cannot be read.
+    pub(crate) fn why_unreadable(&self, summary: &KeySummary) -> Result<Option<Error>> {
+        if !summary.is_unreadable {
+            return Ok(None);
+        }
+        match self.store.key(&summary.key) {
+            Err(error) if matches!(error.kind, ErrorKind::Corrupt | ErrorKind::Invalid) => Ok(Some(error)),
+            // It was mended since.
+            found => found.map(|_| None),
+        }
     }
 
     /// What stands at the sinks: the store only tells what was attempted.
@@ -248,6 +273,7 @@ fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {
     let attempt = summary.last_attempt.as_ref();
     let ending = attempt.and_then(|attempt| attempt.ending.as_ref());
     let state = match (&summary.lease, ending) {
+        _ if summary.is_unreadable => State::Unreadable,
         (Some(lease), _) => {
             let dead = life_of(lease) == Liveness::Dead;
             if dead || lease.expired(now) { State::Unsettled } else { State::Running }

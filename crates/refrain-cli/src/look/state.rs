@@ -4,7 +4,8 @@ use anstyle::{AnsiColor, Style};
 use refrain::survey::State;
 
 /// Every state, the one that needs a person most first.
-const BY_URGENCY: [State; 9] = [
+const BY_URGENCY: [State; 10] = [
+    State::Unreadable,
     State::Failed,
     State::Unsettled,
     State::Drifted,
@@ -27,6 +28,7 @@ pub(crate) fn word(state: State) -> &'static str {
         State::Unsettled => "unsettled",
         State::Missing => "missing",
         State::Open => "not over yet",
+        State::Unreadable => "unreadable",
         State::Compacted => "compacted",
     }
 }
@@ -42,6 +44,7 @@ pub(super) fn mark(state: State) -> &'static str {
         State::Unsettled => "?",
         State::Missing => ".",
         State::Open => "o",
+        State::Unreadable => "#",
         State::Compacted => "=",
     }
 }
@@ -62,10 +65,11 @@ fn style(state: State) -> Style {
         State::Unsettled => AnsiColor::BrightMagenta,
         State::Missing => AnsiColor::Blue,
         State::Open => AnsiColor::BrightBlack,
+        State::Unreadable => AnsiColor::BrightRed,
         State::Compacted => AnsiColor::BrightGreen,
     };
     let style = Style::new().fg_color(Some(color.into()));
-    if matches!(state, State::Failed | State::Unsettled | State::Drifted) { style.bold() } else { style }
+    if is_trouble(state) && state != State::Stale { style.bold() } else { style }
 }
 
 /// The state's sign, in its colour if there are colours.
@@ -95,7 +99,7 @@ pub(super) fn needs_a_look(state: State) -> bool {
 
 /// What a person should look into.
 pub(super) fn is_trouble(state: State) -> bool {
-    matches!(state, State::Failed | State::Unsettled | State::Drifted | State::Stale)
+    matches!(state, State::Failed | State::Unsettled | State::Drifted | State::Stale | State::Unreadable)
 }
 
 #[cfg(test)]

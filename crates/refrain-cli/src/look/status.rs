@@ -49,11 +49,12 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     }
     let screen = Screen::of_stdout();
     let calendars = args.grid || screen.terminal && !args.list;
-    let mut all = Vec::new();
+    let (mut all, mut unreadable) = (Vec::new(), Vec::new());
     for (index, name) in names.iter().enumerate() {
         let calendar = boundary.home().config.declared(name).and_then(|task| task.partitions.calendar());
         let survey = survey(context, &boundary, name, args)?;
-        let surveyed = boundary.survey(name, &survey)?;
+        let mut surveyed = boundary.survey(name, &survey)?;
+        unreadable.append(&mut surveyed.unreadable);
         if args.json {
             all.extend(surveyed.partitions);
             continue;
@@ -71,7 +72,7 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     if args.json {
         output::data(&json(&all)?);
     }
-    Ok(())
+    output::all_readable(unreadable)
 }
 
 fn survey(context: &Context, boundary: &Boundary, name: &TaskName, args: &StatusArgs) -> Result<Survey> {

@@ -218,6 +218,7 @@ impl StateStore for MemoryStore {
                 generation: record.run.as_ref().map(|run| run.generation),
                 run: record.run.as_ref().map(|run| run.run_id),
                 last_attempt: state.last_attempt(key),
+                is_unreadable: false,
             };
             state.keys.iter().filter(|(key, _)| wanted(key)).map(summary).collect()
         };

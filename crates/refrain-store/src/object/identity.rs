@@ -1,7 +1,7 @@
 //! Who this store is and what it replaces (PROTOCOL 1.3, 8.1): `store.json`, whose first writing begins the store.
 
 use super::names;
-use super::place::{Fate, From, Place, at_once};
+use super::place::{Fate, From, Place, at_once, is_of_one_object};
 use super::{BucketOptions, BucketStore};
 use crate::chance::{fresh_nonce, fresh_store_id};
 use jiff::Timestamp;
@@ -80,7 +80,8 @@ impl BucketStore {
     ///
     /// # Crash safety
     /// One write decides. The leases that are void by it are taken out of their records after that, so that who had the
-    /// store open sees it with the next write; dying meanwhile harms nothing. Repeating it gives one more identity.
+    /// store open sees it with the next write; dying meanwhile harms nothing, nor does a record that cannot be read.
+    /// Repeating it gives one more identity.
     pub fn mark_restored(&self) -> Result<StoreIdentity> {
         let fresh = fresh_store_id();
         let identity = self.place.tried(|| {
@@ -100,13 +101,20 @@ impl BucketStore {
         self.place.learn_identity(&identity);
         let keys = self.place.keys(None)?;
         at_once(&keys, |key| {
-            self.place.change(key, From::Store, self.place.patience(), |record| {
+            let entered = self.place.change(key, From::Store, self.place.patience(), |record| {
                 let Some(record) = record.as_mut().filter(|record| record.store != fresh) else {
                     return Ok((Fate::Keep, ()));
                 };
                 record.enter(fresh);
                 Ok((Fate::Save, ()))
-            })
+            });
+            match entered {
+                Err(error) if is_of_one_object(&error) => {
+                    tracing::info!(%key, %error, "its lease is void without its record saying so");
+                    Ok(())
+                }
+                entered => entered,
+            }
         })?;
         Ok(identity)
     }

@@ -176,26 +176,49 @@ impl BucketStore {
             return Ok(Some(key));
         }
         if keys.as_ref().is_none_or(|keys| keys.read.elapsed() > JUST_NOW) {
-            let mut of = HashMap::new();
-            self.each_record(None, &mut |record| {
-                for AttemptRecord { attempt, run, key, .. } in record.listed().map(|listed| listed.record) {
-                    of.extend(run.map(|run| (run.to_string(), key.clone())));
-                    of.insert(attempt.to_string(), key);
+            let (mut of, mut unreadable) = (HashMap::new(), None);
+            self.each_found(None, &mut |_, found| {
+                match found {
+                    Err(error) => unreadable = Some(error),
+                    Ok(record) => {
+                        for AttemptRecord { attempt, run, key, .. } in record.listed().map(|listed| listed.record) {
+                            of.extend(run.map(|run| (run.to_string(), key.clone())));
+                            of.insert(attempt.to_string(), key);
+                        }
+                    }
                 }
                 Ok(())
             })?;
+            // It may be an id of the key that cannot be read.
+            if let Some(error) = unreadable {
+                return of.remove(id).map_or(Err(error), |key| Ok(Some(key)));
+            }
             *keys = Some(Keys { of, read: Stopwatch::start() });
         }
         Ok(known(&keys))
     }
 
-    /// Shows the records of the keys of one task or of all, in order.
-    fn each_record(&self, task: Option<&TaskName>, each: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+    /// Shows the records of the keys of one task or of all, in order; of one that cannot be read, why.
+    fn each_found(
+        &self,
+        task: Option<&TaskName>,
+        each: &mut dyn FnMut(&Key, Result<Record>) -> Result<()>,
+    ) -> Result<()> {
         for keys in self.place.keys(task)?.chunks(BATCH) {
-            let records = self.place.read_many(keys)?;
-            records.into_iter().filter(|record| !record.is_empty()).try_for_each(&mut *each)?;
+            for (key, found) in keys.iter().zip(self.place.read_many(keys)?) {
+                match found.transpose() {
+                    None => {}
+                    Some(Ok(record)) if record.is_empty() => {}
+                    Some(found) => each(key, found)?,
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Shows the records of the keys of one task or of all, in order.
+    fn each_record(&self, task: Option<&TaskName>, each: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+        self.each_found(task, &mut |_, found| each(found?))
     }
 }
 
@@ -298,7 +321,13 @@ impl StateStore for BucketStore {
     }
 
     fn for_each_key(&self, task: Option<&TaskName>, each: &mut dyn FnMut(KeySummary) -> Result<()>) -> Result<()> {
-        self.each_record(task, &mut |record| each(record.summary(self.store_of(&record)?)))
+        self.each_found(task, &mut |key, found| match found {
+            Ok(record) => each(record.summary(self.store_of(&record)?)),
+            Err(error) => {
+                tracing::info!(%key, %error, "its record cannot be read");
+                each(KeySummary::unreadable(key.clone()))
+            }
+        })
     }
 
     fn attempts(&self, filter: &AttemptFilter) -> Result<Vec<AttemptRecord>> {
@@ -333,10 +362,11 @@ impl StateStore for BucketStore {
 
     fn compact_attempts(&self, keep_per_key: u32, _batch: u32) -> Result<u64> {
         let keep = usize::try_from(keep_per_key).unwrap_or(usize::MAX);
-        let mut crowded = Vec::new();
-        self.each_record(None, &mut |mut record| {
-            if record.trim(keep) > 0 {
-                crowded.push(record.key);
+        let (mut crowded, mut unreadable) = (Vec::new(), None);
+        self.each_found(None, &mut |_, found| {
+            match found {
+                Err(error) => unreadable = unreadable.take().or(Some(error)),
+                Ok(mut record) => crowded.extend((record.trim(keep) > 0).then_some(record.key)),
             }
             Ok(())
         })?;
@@ -346,7 +376,9 @@ impl StateStore for BucketStore {
                 Ok((if forgotten > 0 { Fate::Save } else { Fate::Keep }, forgotten))
             })
         })?;
-        Ok(forgotten.into_iter().filter_map(|count| u64::try_from(count).ok()).sum())
+        let forgotten = forgotten.into_iter().filter_map(|count| u64::try_from(count).ok()).sum();
+        // The others are shortened all the same.
+        unreadable.map_or(Ok(forgotten), Err)
     }
 
     fn learn(&self, shown: &[Shown]) -> Result<u64> {

@@ -225,10 +225,12 @@ impl Place {
         self.tried(|| self.load(key)).map(|seen| seen.record)
     }
 
-    /// The records of these keys, in their order. Keys without one are left out.
-    pub(super) fn read_many(&self, keys: &[Key]) -> Result<Vec<Record>> {
-        let found = at_once(keys, |key| self.read(key))?;
-        Ok(found.into_iter().flatten().collect())
+    /// The records of these keys, in their order; of one that cannot be read, why.
+    pub(super) fn read_many(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
+        at_once(keys, |key| match self.read(key) {
+            Err(error) if is_of_one_object(&error) => Ok(Err(error)),
+            found => found.map(Ok),
+        })
     }
 
     /// All keys that have an object, of one task or of all, in order.
@@ -318,8 +320,8 @@ impl Place {
 
     pub(super) fn unreadable(&self, Unreadable { what, source }: Unreadable) -> Error {
         Error::corrupt(format!("{what} in the state store {} cannot be read", self.address)).because(source).hint(
-            "heads and publications are safe in the sinks. Put an earlier version of the object or a backup in its place \
-             and run `refrain store restored`",
+            "heads and publications are safe in the sinks. Put an earlier version of the object or a backup in its place, \
+             or delete the object of a key that has none, and run `refrain store restored`",
         )
     }
 
@@ -330,7 +332,7 @@ impl Place {
         error.kind(kind).within(format!("the state store {}", self.address))
     }
 
-    fn name(&self, name: &str) -> String {
+    pub(super) fn name(&self, name: &str) -> String {
         format!("{}{name}", self.address.key)
     }
 
@@ -346,7 +348,8 @@ impl Place {
 
     fn seen(&self, name: &str, object: Option<Object>) -> Result<Seen> {
         let Some(object) = object else { return Ok(Seen { version: None, record: None }) };
-        let record = Record::read(name, &object.content).map_err(|error| self.unreadable(error))?;
+        let shown = self.bucket.address(name).to_string();
+        let record = Record::read(&shown, &object.content).map_err(|error| self.unreadable(error))?;
         Ok(Seen { version: Some(object.version), record: Some(record) })
     }
 
@@ -385,6 +388,11 @@ impl Place {
         )
         .hint("repeat the call; fewer hosts that try the same key at once will help")
     }
+}
+
+/// Whether it is about the object itself, and not about the store: the others may be read all the same.
+pub(super) fn is_of_one_object(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Corrupt | ErrorKind::Invalid)
 }
 
 /// Does the same for many, several at once; the answers are in the order of the questions.

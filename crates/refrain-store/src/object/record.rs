@@ -240,6 +240,7 @@ impl Record {
             generation: run.map(|run| run.generation),
             run: run.map(|run| run.run_id),
             last_attempt: self.last_attempt(),
+            is_unreadable: false,
         }
     }
 

@@ -214,6 +214,7 @@ fn summary(mut row: Row) -> Result<KeySummary, Fault> {
         generation: generation.map(|number| Generation::new(number.cast_unsigned())),
         run: run.map(|text| text.parse().map_err(|error| stored::Unreadable::new("a run", error))).transpose()?,
         last_attempt: row[0].is_some().then(|| attempts::read(row)).transpose()?,
+        is_unreadable: false,
         key,
     })
 }

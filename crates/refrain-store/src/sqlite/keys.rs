@@ -240,6 +240,7 @@ fn summary(row: &Row<'_>) -> Result<KeySummary, Fault> {
         generation: row.get::<_, Option<i64>>(9)?.map(|number| Generation::new(number.cast_unsigned())),
         run: run.map(|text| text.parse().map_err(|error| Fault::text("a run", error))).transpose()?,
         last_attempt,
+        is_unreadable: false,
         key,
     })
 }
