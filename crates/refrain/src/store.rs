@@ -164,6 +164,7 @@ pub fn make(home: &Home, replaces: BTreeSet<StoreId>) -> Result<StoreIdentity> {
         .hint(give_up(&lost)));
     }
     make_state(home)?;
+    let replaces = belonging::with_forerunners(home, &place, replaces)?;
     match &place {
         Place::Embedded(database) => SqliteStore::create(database, replaces, options(&clock())?)?.identity(),
         Place::Database(link) => PostgresStore::create(link, replaces, session_options(&clock()))?.identity(),

@@ -129,3 +129,42 @@ fn a_store_through_which_nothing_was_published_gives_way_to_a_history() {
     refused.says("knows keys already").says("refrain recover");
     elsewhere.run(&["run", "day", "--date", "2025-03-02"]).success().says("already published");
 }
+
+#[test]
+fn a_store_whose_identity_is_gone_is_not_begun_in_silence_beside_its_keys() {
+    let moving = Moving::new("sqlite");
+    moving.run(&DAY).success();
+    moving.names(&moving.url());
+    moving.run(&["store", "copy"]).success();
+    moving.run(&["run", "day", "--date", "2025-03-02"]).success().says("published");
+    let (id, identity) = (moving.id(), moving.bucket.get("state/store.json").unwrap());
+    moving.bucket.delete("state/store.json");
+    let before = moving.bucket.keys("state/");
+    let command = format!("refrain store init --replaces {id}");
+    for arguments in [&DAY[..], &["status"], &["init"], &["store", "init"]] {
+        let refused = moving.run(arguments).expect_code(125);
+        refused
+            .says(&moving.bucket.url("state/store.json"))
+            .says("2 keys")
+            .says("refrain store restored")
+            .says(&command);
+    }
+    assert_eq!(moving.bucket.keys("state/"), before);
+    // Either way goes on with what the keys know.
+    moving.bucket.put("state/store.json", &identity);
+    moving.run(&["store", "restored"]).success();
+    let id = moving.id();
+    moving.run(&DAY).success().says("already published");
+    moving.bucket.delete("state/store.json");
+    let refused = moving.run(&DAY).expect_code(125);
+    let command = refused.stderr.split("know: refrain ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    assert!(command.contains(&id), "{command}");
+    let made = moving.run(&command.split(' ').collect::<Vec<_>>()).success();
+    // What the home's own state had claimed is replaced, too.
+    assert_eq!(made.stdout.lines().filter(|line| line.starts_with("replaces ")).count(), 3, "{made}");
+    for date in ["2025-03-01", "2025-03-02"] {
+        moving.run(&["run", "day", "--date", date]).success().says("already published");
+        moving.run(&["run", "day", "--date", date, "--rerun"]).success().says("published");
+    }
+    assert_eq!(moving.run(&["log", "day", "--json"]).success().stdout.lines().count(), 4);
+}

@@ -2,7 +2,7 @@
 
 use super::names;
 use super::place::{Fate, From, Place, at_once, is_of_one_object};
-use super::{BucketOptions, BucketStore};
+use super::{BATCH, BucketOptions, BucketStore};
 use crate::chance::{fresh_nonce, fresh_store_id};
 use jiff::Timestamp;
 use refrain_core::{Error, ErrorKind, Result, StoreId, StoreIdentity};
@@ -47,7 +47,8 @@ impl BucketStore {
     ///
     /// # Errors
     /// `Invalid`: there is a store already, or a right is missing, which is named. `Unsupported`: the object store
-    /// ignores conditions (OBJ-04).
+    /// ignores conditions (OBJ-04). `Corrupt`: there are keys of a store whose identity is gone, and which this one does not
+    /// replace.
     ///
     /// # Crash safety
     /// One write. Of many who call it at once, one begins it.
@@ -59,6 +60,7 @@ impl BucketStore {
     ) -> Result<Self> {
         let store = Self::with(address, settings, options)?;
         store.prove()?;
+        store.refuse_orphans(&replaces)?;
         let identity = StoreIdentity { store_id: fresh_store_id(), ancestors: replaces };
         let begun = store.begin(identity, false);
         store.place.tried(|| match store.place.swap_json(names::STORE, None, &begun)? {
@@ -73,6 +75,37 @@ impl BucketStore {
         })?;
         store.place.learn_identity(&begun.identity);
         Ok(store)
+    }
+
+    /// Refuses keys without a store: `store.json` was deleted beside them, and whoever began a store in silence would have
+    /// their history under an identity that replaces nothing. One request, unless there are such; nothing is decided by it
+    /// but what is told.
+    fn refuse_orphans(&self, replaces: &BTreeSet<StoreId>) -> Result<()> {
+        let below = self.place.name(names::KEYS);
+        let any = self.place.tried(|| self.place.bucket().any_below(&below)).map_err(|error| self.place.told(error))?;
+        // Somebody else may have begun it just now, and works with it.
+        if any.is_none() || self.place.tried(|| self.place.begun())?.is_some() {
+            return Ok(());
+        }
+        let (keys, mut stores) = (self.place.keys(None)?, BTreeSet::new());
+        for keys in keys.chunks(BATCH) {
+            stores.extend(self.place.read_many(keys)?.into_iter().flatten().flatten().map(|record| record.store));
+        }
+        if keys.is_empty() || !replaces.is_empty() && stores.is_subset(replaces) {
+            return Ok(());
+        }
+        let identity = self.place.bucket().address(&self.place.name(names::STORE));
+        let all = replaces.iter().chain(stores.difference(replaces));
+        let command = all.fold("refrain store init".to_owned(), |line, store| format!("{line} --replaces {store}"));
+        Err(Error::corrupt(format!(
+            "the state store {} has lost its identity: there are objects of {} keys, and `{identity}` is gone",
+            self.address(),
+            keys.len()
+        ))
+        .hint(format!(
+            "put an earlier version of that object back and run `refrain store restored`; or go on with what the keys \
+             know: {command}"
+        )))
     }
 
     /// Declares that the bucket was put back to an earlier state (8.1): the store gets a fresh identity that replaces its

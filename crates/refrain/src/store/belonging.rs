@@ -105,15 +105,7 @@ fn refuse_foreign(home: &Home, place: &Place, identity: &StoreIdentity) -> Resul
 /// # Errors
 /// `refused` with the ways out: taking the history along, beginning afresh, going back.
 pub(super) fn refuse_without_history(home: &Home, place: &Place, standing: Option<&StoreIdentity>) -> Result<()> {
-    let database = home.database();
-    if !database.exists() {
-        return Ok(());
-    }
-    let state = match SqliteStore::open(&database, super::options(&super::clock())?) {
-        // One that was never begun, or cannot be read any more, takes no history along either.
-        Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::Corrupt) => return Ok(()),
-        opened => opened?,
-    };
+    let Some(state) = own_history(home)? else { return Ok(()) };
     let own = state.identity()?;
     if standing.is_some_and(|identity| is_of(identity, &own.store_id)) || state.moved_to()?.is_some() {
         return Ok(());
@@ -138,6 +130,37 @@ pub(super) fn refuse_without_history(home: &Home, place: &Place, standing: Optio
         "take its history along: refrain store copy; or begin without it on purpose: {afresh}; or go on with it: \
          `store = \"sqlite\"` in refrain.toml"
     )))
+}
+
+/// Whoever replaces the store that the home's own state was taken along to, or a later one in its place, replaces that
+/// state, too.
+pub(super) fn with_forerunners(
+    home: &Home,
+    place: &Place,
+    mut replaces: BTreeSet<StoreId>,
+) -> Result<BTreeSet<StoreId>> {
+    if replaces.is_empty() {
+        return Ok(replaces);
+    }
+    let Some(state) = own_history(home)? else { return Ok(replaces) };
+    let Some((store, at)) = state.moved_to()? else { return Ok(replaces) };
+    if replaces.contains(&store) || at == place.shown() {
+        let StoreIdentity { store_id, ancestors } = state.identity()?;
+        replaces.extend(ancestors.into_iter().chain([store_id, store]));
+    }
+    Ok(replaces)
+}
+
+/// The home's own state, if there is one. What was never begun, or cannot be read any more, takes no history along.
+fn own_history(home: &Home) -> Result<Option<SqliteStore>> {
+    let database = home.database();
+    if !database.exists() {
+        return Ok(None);
+    }
+    match SqliteStore::open(&database, super::options(&super::clock())?) {
+        Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::Corrupt) => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 /// The note is not true any more once another store goes on.
