@@ -131,6 +131,8 @@ pub struct Capabilities {
     pub swap_cost: SwapCost,
     /// Earlier versions can be published again.
     pub rollback: bool,
+    /// What a person changed is kept as a version when it is replaced.
+    pub keeps_changes: bool,
 }
 
 /// What a commit costs.

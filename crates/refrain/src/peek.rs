@@ -289,14 +289,19 @@ pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication)
     for slot in publication.run.slots() {
         let sink = boundary.sinks.of(slot)?;
         let head: Option<Head> = sink.read(slot)?;
+        let can = sink.capabilities();
+        let kept = if can.keeps_changes { "; what stands there now is kept as a version" } else { "" };
         let (what, kept) = match sink.condition(slot, head.as_ref())? {
             Condition::Intact => continue,
-            Condition::Drifted(what) => (format!("was changed by hand: {what}"), true),
-            Condition::Missing | Condition::Absent => (format!("is gone: {}", boundary.locate(slot)), false),
-            Condition::Foreign(what) => (format!("is not what stands there: {what}"), true),
+            Condition::Drifted(what) if can.rollback && !can.keeps_changes => (
+                format!("was changed by hand: {what}"),
+                "; what is there now stays for readers of this version, and can be published again no more, since it is not \
+                 what was published",
+            ),
+            Condition::Drifted(what) => (format!("was changed by hand: {what}"), kept),
+            Condition::Missing | Condition::Absent => (format!("is gone: {}", boundary.locate(slot)), ""),
+            Condition::Foreign(what) => (format!("is not what stands there: {what}"), kept),
         };
-        let kept =
-            if kept && sink.capabilities().rollback { "; what stands there now is kept as a version" } else { "" };
         let message = format!("the ledger is ahead of the sink: what `{}` published {what}", plan.key);
         return Ok(Some(
             Error::refused(message).hint(format!("to publish it again, repeat the `refrain run` with --rerun{kept}")),

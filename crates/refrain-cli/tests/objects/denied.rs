@@ -241,3 +241,24 @@ fn obj_01_a_bucket_is_tried_out_whatever_is_done_to_a_request() {
     assert_eq!(proxy.faults(), 4 * requests);
     assert_eq!(scene.bucket.keys(""), Vec::<String>::new());
 }
+
+#[test]
+fn what_becomes_of_a_version_that_was_changed_by_hand_is_told_as_it_is() {
+    let scene = Scene::new(Kind::MiniStack, Shape::Prefix);
+    scene.run(&["--date", DATE]).published();
+    let key = scene.bucket.keys("_refrain/data/").into_iter().find(|key| key.ends_with("part-0.csv")).unwrap();
+    scene.bucket.put(&key, b"by hand");
+    let told = scene.run(&["--date", DATE]).nothing(125, "refused").says("was changed by hand");
+    told.never_says("is kept as a version").says("--rerun").says("it is not what was published");
+    scene.run(&["--date", DATE, "--rerun"]).published();
+    let back = scene.refrain().run(["rollback", "flights", "--date", DATE, "--to", "1"]).expect_code(125);
+    back.says("is gone or was changed");
+    // What was written over a single object is copied aside.
+    let scene = Scene::new(Kind::MiniStack, Shape::Object);
+    scene.run(&["--date", DATE]).published();
+    scene.bucket.put("reports/2013-01-01.csv", b"by hand");
+    scene.run(&["--date", DATE]).nothing(125, "refused").says("what stands there now is kept as a version");
+    scene.run(&["--date", DATE, "--rerun"]).published();
+    scene.tell(&["rollback", "flights", "--date", DATE, "--to", "1"]);
+    assert_eq!(scene.bucket.get("reports/2013-01-01.csv").as_deref(), Some(&b"by hand"[..]));
+}

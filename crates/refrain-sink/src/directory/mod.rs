@@ -23,4 +23,5 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     ledger_in_commit: false,
     swap_cost: SwapCost::Constant,
     rollback: true,
+    keeps_changes: true,
 };

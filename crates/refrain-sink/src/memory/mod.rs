@@ -133,6 +133,7 @@ impl Sink for MemorySink {
             ledger_in_commit: false,
             swap_cost: SwapCost::Constant,
             rollback: true,
+            keeps_changes: true,
         }
     }
 

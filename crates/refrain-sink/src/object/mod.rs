@@ -67,6 +67,7 @@ impl ObjectKind {
             ledger_in_commit: true,
             swap_cost: SwapCost::Constant,
             rollback: true,
+            keeps_changes: self == Self::Object,
         }
     }
 

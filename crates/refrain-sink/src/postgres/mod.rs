@@ -83,6 +83,7 @@ impl PostgresSink {
             ledger_in_commit: true,
             swap_cost: SwapCost::Rows,
             rollback: false,
+            keeps_changes: false,
         }
     }
 
