@@ -33,6 +33,19 @@ impl Bucket {
         self.try_out(area)
     }
 
+    /// Tries whether an object may be written under this key, without writing one: an upload in parts needs the same right
+    /// to begin, and is aborted at once. With Azure, where nothing is sent before the first part, this finds nothing.
+    ///
+    /// # Errors
+    /// The store's own refusal when the right is missing.
+    ///
+    /// # Crash safety
+    /// Dying inside leaves an upload without parts, for the bucket's own rule for unfinished ones.
+    pub fn prove_writable(&self, key: &str) -> Result<()> {
+        let begun = self.begin(key, u64::MAX)?;
+        begun.map_or(Ok(()), |begun| self.abort(key, &begun))
+    }
+
     fn try_out(&self, area: &str) -> Result<()> {
         let key = format!("{area}canary/{}", uuid::Uuid::new_v4());
         let proved = self.try_conditions(&key).and_then(|()| self.try_rights(area, &key));

@@ -243,6 +243,30 @@ fn obj_01_a_bucket_is_tried_out_whatever_is_done_to_a_request() {
 }
 
 #[test]
+fn obj_11_a_right_that_is_missing_where_the_object_lies_is_found_before_the_task_starts() {
+    let scene = Scene::new(Kind::MiniStack, Shape::Object);
+    let proxy = HttpProxy::start(scene.bucket.server().port());
+    let by_proxy = scene.through(&proxy);
+    // Rights are given for the area alone.
+    for method in ["PUT", "POST"] {
+        proxy.on(When::method(method).path(&scene.at("reports/")).each(), Fault::AnswerBefore(403));
+    }
+    let refused = scene.run_by(&by_proxy, &["--date", DATE]).nothing(125, "error");
+    refused
+        .says("trying whether the output may be written")
+        .says("denies access")
+        .says(&scene.bucket.url("reports/2013-01-01.csv"));
+    assert_eq!(scene.executions(), 0);
+    proxy.forget_rules();
+    proxy.take_requests();
+    for date in [DATE, "2013-01-02"] {
+        scene.run_by(&by_proxy, &["--date", date]).published();
+    }
+    let tried = proxy.take_requests().into_iter().filter(|request| request.method == "POST").count();
+    assert_eq!((tried, scene.bucket.uploads().len()), (1, 0), "once for all dates, and nothing is left");
+}
+
+#[test]
 fn what_becomes_of_a_version_that_was_changed_by_hand_is_told_as_it_is() {
     let scene = Scene::new(Kind::MiniStack, Shape::Prefix);
     scene.run(&["--date", DATE]).published();

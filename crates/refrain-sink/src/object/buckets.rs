@@ -69,14 +69,31 @@ impl Buckets {
     /// # Errors
     /// `unsupported` when it ignores conditions (OBJ-04); `invalid` when a right is missing (OBJ-11).
     pub(super) fn prove(&self, address: &Address) -> Result<()> {
-        let bucket = self.open(address)?;
-        let area = self.area(address);
-        let what = format!("{area} {}", bucket.settings().endpoint.as_deref().unwrap_or_default());
+        let (bucket, area) = (self.open(address)?, self.area(address));
+        self.once(&bucket, &area.to_string(), || bucket.prove(&area.key))
+    }
+
+    /// Makes sure that an object may be written, once for each home and directory of the bucket: rights may be given for
+    /// the area alone. Directories that differ in digits count as one, since they are those of dates.
+    ///
+    /// # Errors
+    /// `invalid` when the right is missing (OBJ-11).
+    pub(super) fn prove_writable(&self, target: &Address) -> Result<()> {
+        let bucket = self.open(target)?;
+        let directory = target.key.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let directory: String = directory.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        self.once(&bucket, &format!("writable: {}", target.at(directory)), || {
+            bucket.prove_writable(&target.key).map_err(|error| error.within("trying whether the output may be written"))
+        })
+    }
+
+    fn once(&self, bucket: &Bucket, what: &str, prove: impl FnOnce() -> Result<()>) -> Result<()> {
+        let what = format!("{what} {}", bucket.settings().endpoint.as_deref().unwrap_or_default());
         let note = self.directory.join(format!("proved-{}", &blake3::hash(what.as_bytes()).to_hex()[..16]));
         if note.exists() {
             return Ok(());
         }
-        bucket.prove(&area.key)?;
+        prove()?;
         let written = fs::create_dir_all(&self.directory).and_then(|()| fs::write(&note, what));
         written.map_err(|error: io::Error| Error::io(format!("cannot write `{}`", note.display()), error))
     }

@@ -156,6 +156,9 @@ impl Sink for ObjectSink {
     fn preflight(&self, slot: &SlotAddress, _manner: Option<&str>, adopt: Adopt) -> Result<()> {
         let (bucket, place) = self.find(slot)?;
         self.buckets.prove(&place.target)?;
+        if self.kind == ObjectKind::Object {
+            self.buckets.prove_writable(&place.target)?;
+        }
         let record = self.seen.guess(&bucket, &place)?;
         let is_published = record.as_ref().is_some_and(|record| record.head.publication.is_some());
         if adopt == Adopt::Never
