@@ -5,9 +5,12 @@
 
 mod support;
 
-use refrain_core::{Acquired, AttemptFilter, ErrorKind, Foldable, Holder, StateStore, Token, Want};
+use refrain_core::{
+    Acquired, AttemptFilter, Ending, ErrorKind, Foldable, Holder, Outcome, StateStore, Token, Want, Window,
+};
 use refrain_object::{Address, Environment, Settings};
 use refrain_store::{BucketOptions, BucketStore, ManualClock};
+use refrain_testkit::freeze::wait_for;
 use refrain_testkit::object::{Bucket, Fault, HttpProxy, Kind, Server, When};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Barrier, Mutex};
@@ -384,6 +387,57 @@ fn a_history_goes_over_once_and_a_copy_that_died_is_repeated() {
     assert_eq!(store.key(&key_of(1)).unwrap().unwrap().run.unwrap().generation.get(), 2);
     let error = copy(&bucket, true).unwrap_err();
     assert!(error.message.contains("knows keys already"), "{error}");
+}
+
+/// A store with one key whose only attempt failed.
+fn unpublished(bucket: &Bucket) -> BucketStore {
+    let store = create(bucket);
+    let token = granted(&store, &key_of(1), &request(1)).token;
+    let ending = Ending { outcome: Outcome::TaskFailed, window: Window::NothingPublished, ..published() };
+    store.finish(&key_of(1), &holder(&store, token, 1), &ending).unwrap();
+    store
+}
+
+#[test]
+fn a_store_that_gives_way_to_a_history_is_whole_again_when_it_cannot() {
+    let bucket = Server::shared(Kind::MiniStack).bucket();
+    let proxy = HttpProxy::start(bucket.server().port());
+    let directory = tempfile::tempdir().unwrap();
+    let old = support::create(&directory.path().join("state.db"));
+    complete_run(&old, &key_of(7), 7);
+    let store = unpublished(&bucket);
+    let identity = store.identity().unwrap();
+    let copy = |bucket: &Bucket| {
+        let (address, settings) = place(bucket);
+        BucketStore::take_over(&address, &settings, &old, &|_| false, options())
+    };
+    // An attempt begins between the look at the keys and the write that takes the store's place.
+    proxy.on(When::method("PUT").path("/store.json"), Fault::HoldBefore);
+    let by_proxy = bucket.through(proxy.port());
+    let token = thread::scope(|scope| {
+        let copying = scope.spawn(|| copy(&by_proxy));
+        wait_for("the copy writes its identity", || proxy.held() == 1);
+        let token = granted(&store, &key_of(1), &request(2)).token;
+        proxy.release();
+        let error = copying.join().unwrap().unwrap_err();
+        assert!(error.message.contains("knows keys already"), "{error}");
+        token
+    });
+    assert_eq!(find(&bucket).identity().unwrap(), identity);
+    assert!(store.renew(&key_of(1), &holder(&store, token, 2), 60_000).unwrap(), "the attempt goes on");
+    let failed = Ending { outcome: Outcome::TaskFailed, window: Window::NothingPublished, ..published() };
+    store.finish(&key_of(1), &holder(&store, token, 2), &failed).unwrap();
+    // One that dies while it takes the keys away is repeated.
+    proxy.on(When::method("PUT").path("/store.json").nth(2), Fault::AnswerBefore(403));
+    proxy.on(When::method("POST").path("").query("delete").nth(2).each(), Fault::AnswerBefore(403));
+    copy(&by_proxy).unwrap_err();
+    let (address, settings) = place(&bucket);
+    BucketStore::find(&address, &settings, options()).unwrap_err();
+    assert_eq!(bucket.keys("_refrain/key/").len(), 1);
+    let copied = copy(&bucket).unwrap();
+    assert_eq!((copied.keys, copied.attempts), (1, 1));
+    assert!(copied.identity.ancestors.contains(&identity.store_id));
+    assert_eq!(find(&bucket).key(&key_of(1)).unwrap(), None);
 }
 
 #[test]

@@ -55,25 +55,25 @@ impl BucketStore {
     /// that has not ended, with what it had written.
     fn claim(&self, old: &StoreIdentity) -> Result<(Version, Begun)> {
         let replaces: BTreeSet<_> = old.ancestors.iter().copied().chain([old.store_id]).collect();
-        let mut identity = StoreIdentity { store_id: fresh_store_id(), ancestors: replaces };
         let standing = self.place.tried(|| self.place.begun())?;
         let version = standing.as_ref().map(|(version, _)| version.clone());
         let known = self.place.keys(None)?;
-        let abandoned = match &standing {
-            Some((_, begun)) if begun.is_unfinished => Some(begun.identity.store_id),
-            Some((_, begun)) => {
-                identity.ancestors.extend(begun.identity.ancestors.iter().copied());
-                identity.ancestors.insert(begun.identity.store_id);
-                None
+        let (abandoned, gave_way) = match &standing {
+            None => (None, BTreeSet::new()),
+            Some((_, begun)) if begun.is_unfinished => (Some(begun.identity.store_id), begun.gave_way.clone()),
+            Some((_, Begun { identity, .. })) => {
+                (None, identity.ancestors.iter().copied().chain([identity.store_id]).collect())
             }
-            None => None,
         };
+        let identity =
+            StoreIdentity { store_id: fresh_store_id(), ancestors: replaces.union(&gave_way).copied().collect() };
         if abandoned.is_none() {
             for keys in known.chunks(BATCH) {
                 at_once(keys, |key| self.judged(key, None))?;
             }
         }
-        let begun = self.begin(identity, true);
+        let mut begun = self.begin(identity, true);
+        begun.gave_way = gave_way;
         let version = self.replace(version.as_ref(), &begun)?;
         if let Err(error) = self.clear(&known, abandoned) {
             // Somebody who had the store open has begun an attempt since: it goes on.

@@ -24,6 +24,9 @@ pub(super) struct Begun {
     /// A history is being copied into the store, which is none before that has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_unfinished: bool,
+    /// The store that gave way to an unfinished copy, and what that one replaced: a copy that is repeated replaces them, too.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) gave_way: BTreeSet<StoreId>,
 }
 
 impl BucketStore {
@@ -155,7 +158,8 @@ impl BucketStore {
     /// What is written to begin a store.
     pub(super) fn begin(&self, identity: StoreIdentity, is_unfinished: bool) -> Begun {
         let created_at = self.options.clock.now();
-        Begun { format: FORMAT, nonce: fresh_nonce(), identity, created_at, is_unfinished }
+        let gave_way = BTreeSet::new();
+        Begun { format: FORMAT, nonce: fresh_nonce(), identity, created_at, is_unfinished, gave_way }
     }
 
     /// Sees to it that the object store keeps what a state rests on.
@@ -168,7 +172,7 @@ impl BucketStore {
 impl Begun {
     /// What is written when nothing is left to copy.
     pub(super) fn finished(self) -> Self {
-        Self { is_unfinished: false, ..self.again() }
+        Self { is_unfinished: false, gave_way: BTreeSet::new(), ..self.again() }
     }
 
     /// The same, to be written once more.
