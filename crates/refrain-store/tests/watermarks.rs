@@ -32,6 +32,20 @@ fn played_child() {
 }
 
 #[test]
+fn keys_that_are_folded_count_as_published() {
+    let home = tempfile::tempdir().unwrap();
+    let store = create(&home.path().join("state.db"));
+    assert_eq!(store.published_keys().unwrap(), 0);
+    for day in 0..KEYS {
+        complete_run(&store, &key(&name(day)), number(day));
+    }
+    let published = store.published_keys().unwrap();
+    assert_eq!(published, KEYS.unsigned_abs());
+    assert!(store.fold(&task(), &foldable(&store)).unwrap().is_empty());
+    assert_eq!(store.published_keys().unwrap(), published);
+}
+
+#[test]
 fn ledg_02_after_a_kill_at_any_write_every_key_is_whole_or_below_the_watermark() {
     let mut kills = 0;
     for when in 1.. {

@@ -26,7 +26,7 @@ impl SqliteStore {
     /// How many keys were published through this state, or may have been.
     pub fn published_keys(&self) -> Result<u64> {
         self.history(|history| {
-            let mut published = 0;
+            let mut published: u64 = history.watermarks()?.iter().map(|(_, watermark)| watermark.folded).sum();
             history.each_key(|key, stored| {
                 let attempts = history.attempts_of(&key)?;
                 let endings = attempts.iter().map(|attempt| attempt.ending.as_ref());
