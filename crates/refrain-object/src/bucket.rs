@@ -265,7 +265,17 @@ impl Bucket {
         limit: Duration,
         call: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, Fault> {
-        let seen = Arc::new(Call::default());
+        self.watched(Call::default(), (address, limit), call).await
+    }
+
+    /// The same, with what the wire does to its requests.
+    pub(crate) async fn watched<T>(
+        &self,
+        seen: Call,
+        (address, limit): (&Address, Duration),
+        call: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Fault> {
+        let seen = Arc::new(seen);
         match tokio::time::timeout(limit, Arc::clone(&seen).scope(call)).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(explain(&error, &seen, address)),

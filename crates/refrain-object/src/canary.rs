@@ -1,8 +1,10 @@
 //! A canary: small objects under a fresh name that show, before any work is done, whether a store keeps the promises that
 //! a publication rests on (OBJ-04) and grants the rights that it needs (OBJ-11).
 
+use crate::assemble::version_of;
 use crate::bucket::{Bucket, PATIENCE, Version, path_of};
 use crate::fault::Fault;
+use crate::swap::Content;
 use bytes::Bytes;
 use object_store::{ObjectStore, PutMode, PutOptions, UpdateVersion};
 use refrain_core::{Error, ErrorKind, Result};
@@ -21,8 +23,29 @@ impl Bucket {
     /// # Crash safety
     /// A canary that is left behind is a few bytes under `canary/`, which nothing reads.
     pub fn prove(&self, area: &str) -> Result<()> {
+        self.repeatedly(|| self.try_out(area))
+    }
+
+    /// Tries out whether the request that makes an object of parts keeps a condition, one request after the other: it is
+    /// what large single objects rest on.
+    ///
+    /// # Errors
+    /// As [`Self::prove`].
+    ///
+    /// # Crash safety
+    /// As [`Self::prove`]; an upload that is left behind has one byte.
+    pub fn prove_parts(&self, area: &str) -> Result<()> {
+        self.repeatedly(|| {
+            let key = format!("{area}canary/{}", uuid::Uuid::new_v4());
+            let proved = self.try_parts(&key);
+            let deleted = self.delete(&key).map_err(|error| error.within("deleting an object"));
+            proved.and(deleted)
+        })
+    }
+
+    fn repeatedly(&self, try_out: impl Fn() -> Result<()>) -> Result<()> {
         for _ in 1..TRIES {
-            match self.try_out(area) {
+            match try_out() {
                 // A lost answer, or one to a request that a layer between repeated, says nothing of the store.
                 Err(error) if error.kind == ErrorKind::Unavailable => {
                     tracing::info!(bucket = %self.root, %error, "trying it out again");
@@ -30,7 +53,7 @@ impl Bucket {
                 ended => return ended,
             }
         }
-        self.try_out(area)
+        try_out()
     }
 
     /// Tries whether an object may be written under this key, without writing one: an upload in parts needs the same right
@@ -93,6 +116,49 @@ impl Bucket {
         begun.map_or(Ok(()), |begun| {
             self.abort(&parts, &begun).map_err(|error| error.within("aborting an upload in parts"))
         })
+    }
+
+    fn try_parts(&self, key: &str) -> Result<()> {
+        let Some(first) = self.try_put(key, "1", None, "creating an object")? else {
+            return Err(self.refuses("to create an object under a name that nobody has used"));
+        };
+        if self.try_completion(key, None, "creating an object twice, in parts")?.is_some() {
+            return Err(
+                self.ignores("completes an upload over an object that is there already (If-None-Match is ignored)")
+            );
+        }
+        let Some(second) = self.try_put(key, "2", Some(&first), "replacing an object")? else {
+            return Err(self.refuses("to replace the version that was just written"));
+        };
+        if self.try_completion(key, Some(&first), "replacing an old version, in parts")?.is_some() {
+            return Err(
+                self.ignores("completes an upload over a version that is not the one it names (If-Match is ignored)")
+            );
+        }
+        let Some(third) = self.try_completion(key, Some(&second), "replacing an object in parts")? else {
+            return Err(self.refuses("to replace the version that was just written by an upload in parts"));
+        };
+        let now = self.head(key)?.filter(|now| now.version.is(&third) && now.write_id() == Some(key));
+        now.map(drop).ok_or_else(|| self.ignores("does not show what an upload in parts has just replaced"))
+    }
+
+    /// Completes an upload of one byte, whose id is the key; nothing when the condition was refused.
+    fn try_completion(&self, key: &str, expected: Option<&Version>, what: &str) -> Result<Option<Version>> {
+        let content = Content::in_parts(key.to_owned(), Vec::new());
+        let begun = self.begin_in_parts(key, &content).map_err(|error| error.within(what))?;
+        let parts = self.put_only_part(key, &begun, b"3");
+        let completed = parts.and_then(|parts| {
+            let completed = self.completion(key, expected, (&begun, &parts), |put| match put {
+                Ok(put) => Ok(Some(version_of(put))),
+                Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(None),
+                Err(error) => Err(error),
+            });
+            completed.map_err(|fault| fault.into_error(&self.address(key)))
+        });
+        if !matches!(completed, Ok(Some(_))) {
+            self.abort(key, &begun).map_err(|error| error.within("aborting an upload in parts"))?;
+        }
+        completed.map_err(|error| error.within(what))
     }
 
     /// Writes; nothing when the condition was refused.

@@ -8,6 +8,7 @@
 //! settled by reading, and an own success is never taken for a loss (OBJ-01, OBJ-02).
 
 mod address;
+mod assemble;
 mod bucket;
 mod canary;
 mod connect;
@@ -20,6 +21,7 @@ mod upload;
 mod wire;
 
 pub use address::{Address, Scheme};
+pub use assemble::{Completed, Copied, Parts};
 pub use bucket::{Bucket, Entry, Object, Version};
 pub use settings::{Environment, Settings};
 pub use swap::{Content, Swapped};

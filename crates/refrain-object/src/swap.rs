@@ -47,6 +47,15 @@ pub enum Swapped {
     Moved(Option<Object>),
 }
 
+/// How a write that decides ended.
+#[derive(Debug)]
+pub(crate) enum Decided {
+    /// As every conditional write.
+    Swapped(Swapped),
+    /// What is expected stands there, and the store knows no place for what was sent; as an error.
+    Nowhere(Error),
+}
+
 impl Content {
     /// A small object that nobody will ever write again: it has a fresh id within.
     pub fn unique(bytes: impl Into<Bytes>) -> Self {
@@ -66,7 +75,12 @@ impl Content {
         }
     }
 
-    fn attributes(&self) -> Attributes {
+    /// An object whose bytes go up in parts.
+    pub fn in_parts(id: String, metadata: Vec<(&'static str, String)>) -> Self {
+        Self::named(Bytes::new(), id, metadata)
+    }
+
+    pub(crate) fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::new();
         for (name, value) in &self.metadata {
             attributes.insert(Attribute::Metadata((*name).into()), value.clone().into());
@@ -92,15 +106,33 @@ impl Bucket {
     /// # Crash safety
     /// Readers see the old or the new object, whole; the store decides.
     pub fn swap(&self, key: &str, expected: Option<&Version>, content: &Content) -> Result<Swapped> {
+        match self.decide(key, expected, content, || self.send(key, expected, content))? {
+            Decided::Swapped(swapped) => Ok(swapped),
+            Decided::Nowhere(error) => Err(error),
+        }
+    }
+
+    /// Sends a write that decides until it is known what became of it.
+    pub(crate) fn decide(
+        &self,
+        key: &str,
+        expected: Option<&Version>,
+        content: &Content,
+        send: impl Fn() -> Result<Version, Fault>,
+    ) -> Result<Decided> {
         let address = self.address(key);
         let until = Instant::now() + RESOLVE;
         let (mut pause, mut refused) = (PAUSE, 0);
         // An earlier request of this call may have been carried out, or may still be.
         let mut open = false;
         loop {
-            let error = match self.send(key, expected, content) {
-                Ok(version) => return Ok(Swapped::Done(version)),
-                Err(Fault::Missing) => Error::invalid(format!("there is no place for {address}")),
+            let mut nowhere = false;
+            let error = match send() {
+                Ok(version) => return Ok(Decided::Swapped(Swapped::Done(version))),
+                Err(Fault::Missing) => {
+                    nowhere = true;
+                    Error::invalid(format!("there is no place for {address}"))
+                }
                 Err(Fault::Refused(error)) if !open => return Err(error),
                 Err(Fault::Refused(error)) => error,
                 Err(Fault::Doubt(error)) => {
@@ -117,7 +149,7 @@ impl Bucket {
                 Err(_) => return Err(unknown(&error)),
             };
             if let Some(object) = standing.as_ref().filter(|object| content.is_in(object)) {
-                return Ok(Swapped::Done(object.version.clone()));
+                return Ok(Decided::Swapped(Swapped::Done(object.version.clone())));
             }
             let unmoved = match (&standing, expected) {
                 (None, None) => true,
@@ -125,7 +157,10 @@ impl Bucket {
                 _ => false,
             };
             if !unmoved {
-                return Ok(Swapped::Moved(standing));
+                return Ok(Decided::Swapped(Swapped::Moved(standing)));
+            }
+            if nowhere {
+                return Ok(Decided::Nowhere(if open { unknown(&error) } else { error }));
             }
             refused += 1;
             if refused >= STUBBORN || Instant::now() >= until {

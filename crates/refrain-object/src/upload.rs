@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-const MIB: u64 = 1024 * 1024;
+pub(crate) const MIB: u64 = 1024 * 1024;
 
 /// How many bytes are underway at once.
 const UNDERWAY: u64 = 64 * MIB;
@@ -28,10 +28,10 @@ const AT_ONCE: usize = 16;
 const SINGLE: u64 = 16 * MIB;
 
 /// The usual size of a part.
-const PART: u64 = 8 * MIB;
+pub(crate) const PART: u64 = 8 * MIB;
 
 /// The most parts of an upload (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>).
-const PARTS: u64 = 10_000;
+pub(crate) const PARTS: u64 = 10_000;
 
 /// How often a request is sent.
 const TRIES: u32 = 5;
@@ -190,7 +190,8 @@ where
     send_once_or_more(bucket, key, call).await.map_err(|fault| failed(fault, bucket, key))
 }
 
-async fn send_once_or_more<T, F>(
+/// Sends a request that may be repeated, and repeats it while the store leaves it open or is busy.
+pub(crate) async fn send_once_or_more<T, F>(
     bucket: &Bucket,
     key: &str,
     call: impl Fn(crate::connect::Client, object_store::path::Path) -> F,

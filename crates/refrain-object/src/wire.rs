@@ -10,6 +10,8 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
     ReqwestConnector,
 };
+use reqwest::Method;
+use reqwest::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,10 +25,24 @@ tokio::task_local! {
     static CALL: Arc<Call>;
 }
 
-/// What one call has seen on the wire.
+/// What one call has seen on the wire, and what it adds there.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     last: Mutex<Option<Seen>>,
+    condition: Option<Condition>,
+}
+
+/// A condition for the request that completes an upload in parts, which the client below does not know.
+///
+/// It is added after the request was signed: a signature for S3 has to cover the host and the `x-amz-` headers, and no
+/// others (<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>). The client itself
+/// sends the conditions of all its writes in that way.
+#[derive(Clone, Debug)]
+pub(crate) enum Condition {
+    /// There is no object.
+    Absent,
+    /// The object has this entity tag.
+    Tag(HeaderValue),
 }
 
 /// The end of one request.
@@ -79,6 +95,21 @@ struct Service {
 }
 
 impl Call {
+    /// A call that completes an upload on a condition.
+    pub(crate) fn on(condition: Condition) -> Self {
+        Self { condition: Some(condition), ..Self::default() }
+    }
+
+    /// Adds the condition of the call around to the request that it is for: the only POST of such a call.
+    fn add_condition(request: &mut HttpRequest) {
+        let condition = CALL.try_with(|call| call.condition.clone()).unwrap_or_default();
+        let Some(condition) = condition.filter(|_| request.method() == Method::POST) else { return };
+        match condition {
+            Condition::Absent => request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*")),
+            Condition::Tag(tag) => request.headers_mut().insert(IF_MATCH, tag),
+        };
+    }
+
     /// Runs a future whose requests are noted here.
     pub(crate) async fn scope<T>(self: Arc<Self>, future: impl Future<Output = T>) -> T {
         CALL.scope(self, future).await
@@ -146,10 +177,11 @@ impl HttpConnector for Connector {
 
 #[async_trait]
 impl HttpService for Service {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         if asks_for_credentials(&request) {
             return self.client.execute(request).await;
         }
+        Call::add_condition(&mut request);
         self.wire.requests.fetch_add(1, Ordering::Relaxed);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let asked = since_boot();
