@@ -57,6 +57,10 @@ crash_points! {
     BeforeIntent = "before-intent",
     /// The intent is durable: the commit is decided (9.5).
     AfterIntent = "after-intent",
+    /// An upload in parts that is to replace a single object is begun and recorded; none of its parts is there.
+    AfterUploadBegun = "after-upload-begun",
+    /// All its parts are there; no object is made of them.
+    BeforeCompletion = "before-completion",
     /// The data is visible, not yet durable.
     AfterRename = "after-rename",
     /// The data is where readers look and durable, the head still shows the intent.

@@ -28,7 +28,13 @@ pub(crate) fn points(home: &Home, shape: Shape, task: &str) -> Vec<String> {
 
 /// Every point but those of databases and buckets, which the tests of tables and of objects kill at.
 fn points_of_files() -> impl Iterator<Item = &'static CrashPoint> {
-    let of_others = [CrashPoint::BeforeDatabaseCommit, CrashPoint::AfterDatabaseCommit, CrashPoint::AfterManifest];
+    let of_others = [
+        CrashPoint::BeforeDatabaseCommit,
+        CrashPoint::AfterDatabaseCommit,
+        CrashPoint::AfterManifest,
+        CrashPoint::AfterUploadBegun,
+        CrashPoint::BeforeCompletion,
+    ];
     CrashPoint::ALL.iter().filter(move |point| !of_others.contains(point))
 }
 

@@ -155,6 +155,13 @@ fn lease_01_a_call_that_is_frozen_past_its_lease_is_refused_by_the_bucket() {
 }
 
 #[test]
+fn lease_01_a_call_that_is_frozen_with_a_large_object_is_refused_by_the_bucket() {
+    let points = ["after-intent", "after-upload-begun", "before-completion", "before-record"];
+    freeze_everywhere(Kind::MiniStack, Shape::Large, &points);
+    freeze_everywhere(Kind::SeaweedFs, Shape::Large, &["before-completion"]);
+}
+
+#[test]
 fn lease_01_the_other_stores_refuse_it_too() {
     for kind in [Kind::SeaweedFs, Kind::Azurite, Kind::Gcs] {
         freeze_everywhere(kind, Shape::Object, &["before-commit", "after-intent", "before-record"]);

@@ -12,8 +12,11 @@ fn points(scene: &Scene, flags: &[&str]) -> Vec<String> {
         points.push(format!("{name}#{times}"));
     }
     let mut needed = vec!["before-task#1", "after-manifest#1", "after-seal#1", "before-commit#1", "after-commit#1"];
-    if matches!(scene.shape, Shape::Object | Shape::Both) {
+    if matches!(scene.shape, Shape::Object | Shape::Large | Shape::Both) {
         needed.extend(["after-intent#1", "before-record#1", "after-record#1"]);
+    }
+    if scene.shape == Shape::Large {
+        needed.extend(["after-upload-begun#1", "before-completion#1"]);
     }
     for name in needed {
         assert!(points.iter().any(|point| point == name), "{name} is reached\n{told}");
@@ -24,8 +27,13 @@ fn points(scene: &Scene, flags: &[&str]) -> Vec<String> {
 /// Publishes a day for each point, kills the program there, and repeats the call once.
 fn kill_everywhere(kind: Kind, shape: Shape, replacing: bool) {
     let scene = Scene::new(kind, shape);
+    let points = points(&scene, &["--date", "2014-01-01"]);
+    kill_at(&scene, &points.iter().map(String::as_str).collect::<Vec<_>>(), replacing);
+}
+
+fn kill_at(scene: &Scene, points: &[&str], replacing: bool) {
     let mut cases = vec![];
-    for (index, point) in points(&scene, &["--date", "2014-01-01"]).iter().enumerate() {
+    for (index, point) in points.iter().enumerate() {
         let (date, context) = (date(index), format!("killed at {point}"));
         let mut flags = vec!["run", "flights", "--date", &date];
         if replacing {
@@ -63,6 +71,22 @@ fn obj_07_a_new_object_survives_a_kill_at_every_point() {
 #[test]
 fn obj_07_a_replaced_object_survives_a_kill_at_every_point() {
     kill_everywhere(Kind::MiniStack, Shape::Object, true);
+}
+
+#[test]
+fn obj_07_a_large_object_survives_a_kill_at_every_point() {
+    let scene = Scene::new(Kind::MiniStack, Shape::Large);
+    let points = points(&scene, &["--date", "2014-01-01"]);
+    // Those before the seal are the same for every size.
+    let from = points.iter().position(|point| point == "after-manifest#1").unwrap();
+    let points: Vec<_> = points[from..].iter().map(String::as_str).collect();
+    kill_at(&scene, &points, true);
+}
+
+#[test]
+fn obj_07_a_large_object_survives_kills_at_another_store() {
+    let scene = Scene::new(Kind::SeaweedFs, Shape::Large);
+    kill_at(&scene, &["after-upload-begun", "before-completion", "before-record"], false);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod denied;
 mod faults;
 mod held;
 mod kills;
+mod large;
 mod races;
 mod scene;
 mod sealed;

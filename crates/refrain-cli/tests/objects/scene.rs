@@ -20,6 +20,8 @@ pub(crate) const PARTS: usize = 3;
 pub(crate) enum Shape {
     Prefix,
     Object,
+    /// One that is too large for one request.
+    Large,
     /// Both, decided by one of them.
     Both,
     /// A prefix and a file on this machine.
@@ -38,6 +40,9 @@ for place in "$REFRAIN_OUT_REPORT" "$REFRAIN_OUT_FILE"; do
 done
 "#;
 
+/// What follows the line of a large object: with it, more than goes in one request.
+pub(crate) const PADDING: usize = 65 * 1024 * 1024;
+
 /// A home and the bucket that it publishes to.
 pub(crate) struct Scene {
     pub(crate) home: Home,
@@ -53,7 +58,8 @@ impl Scene {
 
     pub(crate) fn of(bucket: Bucket, shape: Shape) -> Self {
         let home = Home::temp(BIN);
-        home.write("make.sh", MAKE);
+        let pad = format!("head -c {PADDING} /dev/zero >> \"$REFRAIN_OUT_REPORT\"\n");
+        home.write("make.sh", format!("{MAKE}{}", if shape == Shape::Large { &pad } else { "" }));
         let scene = Self { home, bucket, shape };
         scene.declare("");
         scene
@@ -66,7 +72,7 @@ impl Scene {
         let file = "out.file = \"out/{date}.csv\"\n";
         let outputs = match self.shape {
             Shape::Prefix => parts,
-            Shape::Object => report,
+            Shape::Object | Shape::Large => report,
             Shape::Both => parts + &report,
             Shape::PrefixAndFile => parts + file,
         };
@@ -120,8 +126,12 @@ impl Scene {
             if found.code == Some(0) {
                 for place in found.stdout.lines() {
                     let text = self.read(place).unwrap_or_else(|| panic!("{context}: {place} is not there"));
-                    let words: Vec<_> = text.split_whitespace().collect();
-                    assert!(words.len() == 3 && words[0] == date, "{context}: {place}: {text}");
+                    let (line, padding) = text.split_once('\n').unwrap_or((&text, ""));
+                    let words: Vec<_> = line.split_whitespace().collect();
+                    assert!(words.len() == 3 && words[0] == date, "{context}: {place}: {line}");
+                    let padded = if self.shape == Shape::Large { PADDING } else { 0 };
+                    let is_padded = padding.len() == padded && padding.bytes().all(|byte| byte == 0);
+                    assert!(is_padded, "{context}: {place} has {} bytes", text.len());
                     parts.insert(words[1].to_owned());
                     attempts.insert(words[2].to_owned());
                 }
@@ -137,7 +147,7 @@ impl Scene {
     fn outputs(&self) -> Vec<&'static str> {
         match self.shape {
             Shape::Prefix => vec!["parts"],
-            Shape::Object => vec!["report"],
+            Shape::Object | Shape::Large => vec!["report"],
             Shape::Both => vec!["parts", "report"],
             Shape::PrefixAndFile => vec!["parts", "file"],
         }

@@ -87,6 +87,16 @@ impl Buckets {
         })
     }
 
+    /// Makes sure, once for each home, that the bucket honours conditions where an upload in parts becomes an object, which
+    /// large single objects rest on.
+    ///
+    /// # Errors
+    /// As [`Self::prove`].
+    pub(super) fn prove_parts(&self, address: &Address) -> Result<()> {
+        let (bucket, area) = (self.open(address)?, self.area(address));
+        self.once(&bucket, &format!("in parts: {area}"), || bucket.prove_parts(&area.key))
+    }
+
     fn once(&self, bucket: &Bucket, what: &str, prove: impl FnOnce() -> Result<()>) -> Result<()> {
         let what = format!("{what} {}", bucket.settings().endpoint.as_deref().unwrap_or_default());
         let note = self.directory.join(format!("proved-{}", &blake3::hash(what.as_bytes()).to_hex()[..16]));

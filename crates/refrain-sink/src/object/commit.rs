@@ -51,7 +51,7 @@ pub(super) fn commit(
                 };
                 let kept = preserve(bucket, place, (record, target.as_ref()), (request, options))?;
                 let replaces = target.as_ref().map(|object| Tag::from(&object.version));
-                let intent = Some(Box::new(Intent { head, replaces, kept }));
+                let intent = Some(Box::new(Intent { head, replaces, kept, uploads: Vec::new() }));
                 Ok(Step::Write(Box::new(Record { intent, ..record.clone() }), None))
             })?;
             if let Some(answer) = answer {

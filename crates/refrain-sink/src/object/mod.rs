@@ -2,7 +2,8 @@
 //! which readers name themselves.
 //!
 //! The path of the data: `place` (where things are) -> `staging` (a directory on this machine) -> `seal` (digests, the
-//! `manifest`, the uploads) -> `commit` of the `record` (for a single object through `single`) -> `versions` for readers.
+//! `manifest`, the uploads) -> `commit` of the `record` (for a single object through `single`, and `large` for one
+//! in parts) -> `versions` for readers.
 //!
 //! # Crash safety
 //! What decides is one small object for each slot, changed by compare-and-set alone. Whatever an attempt leaves behind is
@@ -10,6 +11,7 @@
 
 mod buckets;
 mod commit;
+mod large;
 mod leftovers;
 mod manifest;
 mod place;
@@ -224,10 +226,10 @@ impl Sink for ObjectSink {
     }
 
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
-        let (bucket, place) = self.find(&staging.slot)?;
+        let (_, place) = self.find(&staging.slot)?;
         let manner = staging::manner(&self.directory, &staging.slot, &staging.id)?;
         let at = (&place, self.directory.as_path());
-        let sealed = seal::seal((&bucket, &*self.probe), at, (&staging, &manner), guards)?;
+        let sealed = seal::seal((&self.buckets, &*self.probe), at, (&staging, &manner), guards)?;
         self.known().insert(sealed.identity.clone());
         staging::remove(&self.directory, &staging.slot, &staging.id)?;
         Ok(staging.sealed(sealed))

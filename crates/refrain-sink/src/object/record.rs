@@ -56,6 +56,17 @@ pub(super) struct Intent {
     pub(super) replaces: Option<Tag>,
     /// The record's replaced versions once it has landed.
     pub(super) kept: Vec<Kept>,
+    /// The uploads in parts at the object's key that were begun for it, oldest first: one for each process that has carried
+    /// it out. None is there any more when the intent is taken out of the record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) uploads: Vec<String>,
+}
+
+impl Intent {
+    /// Whether both are one intent, whatever was begun for it meanwhile.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.head.version == other.head.version
+    }
 }
 
 /// A record as it was read or written, with the version that the next write expects; nothing where there was none.

@@ -1,19 +1,16 @@
 //! The seal (PROTOCOL 5.8): what the task wrote is listed and digested, the manifest is written, and the files go up.
 
-use super::ObjectKind;
 use super::manifest::{Listed, Manifest, tags_of};
 use super::place::Place;
 use super::readers::{self, PrefixManner};
 use super::staging::{self, Found, check, found};
+use super::{Buckets, ObjectKind, large};
 use crate::local::{digest_text, hash_file};
 use refrain_core::{CrashPoint, CrashProbe, Error, ErrorKind, Guards, Open, Result, SealedData, Staging};
 use refrain_object::{Bucket, Content, Multipart, Swapped, Upload};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-
-/// The largest single object: its content is sent in one request, the one that decides, and lies in memory meanwhile.
-pub(super) const LARGEST_OBJECT: u64 = 64 * 1024 * 1024;
 
 /// How much of an object is read at once.
 const CHUNK: u64 = 8 * 1024 * 1024;
@@ -24,11 +21,12 @@ const CHUNK: u64 = 8 * 1024 * 1024;
 /// The manifest is there before the first object: what an attempt leaves behind is named, and goes when it is fenced or
 /// outdone. Each object is there whole or not at all. No reader looks there.
 pub(super) fn seal(
-    (bucket, probe): (&Bucket, &dyn CrashProbe),
+    (buckets, probe): (&Buckets, &dyn CrashProbe),
     (place, directory): (&Place, &Path),
     (staging, manner): (&Staging<Open>, &PrefixManner),
     guards: &Guards,
 ) -> Result<SealedData> {
+    let bucket = &buckets.open(&place.target)?;
     let local = found(place, Path::new(&staging.place))?;
     let (generation, attempt) = (staging.id.generation, staging.id.holder.attempt);
     let prefix = place.data(generation, attempt);
@@ -42,13 +40,7 @@ pub(super) fn seal(
         (local, _) => (local.len(), local.iter().map(|found| found.bytes).sum()),
     };
     check(place, files as u64, bytes, guards)?;
-    if place.kind == ObjectKind::Object && bytes > LARGEST_OBJECT {
-        return Err(Error::guard(format!(
-            "the output for {} has {bytes} bytes; a single object has at most {LARGEST_OBJECT}",
-            place.target
-        ))
-        .hint("publish to a prefix, which takes files of any size: end the URL with `/`"));
-    }
+    large::check(buckets, place, bytes)?;
     let listed = if local.is_empty() { written } else { digest(&local)? };
     let for_readers = manner.objects(place, &prefix, &listed)?.into_iter().map(|(listed, _)| listed).collect();
     let (mut manifest, uploads) = begin(bucket, (place, directory), (&local, listed), (staging, guards))?;

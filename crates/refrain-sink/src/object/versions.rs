@@ -128,7 +128,8 @@ pub(super) fn are_as_sealed(bucket: &Bucket, prefix: &str, objects: &[&Listed]) 
     })
 }
 
-fn is_as_sealed(bucket: &Bucket, key: &str, object: &Listed) -> Result<bool> {
+/// Whether an object has the content that was sealed. Reads all of it.
+pub(super) fn is_as_sealed(bucket: &Bucket, key: &str, object: &Listed) -> Result<bool> {
     let mut hasher = blake3::Hasher::new();
     let read = seal::read(bucket, key, object.bytes, &mut |chunk| {
         hasher.update(chunk);
