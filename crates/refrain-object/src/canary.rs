@@ -153,7 +153,11 @@ impl Bucket {
                 Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(None),
                 Err(error) => Err(error),
             });
-            completed.map_err(|fault| fault.into_error(&self.address(key)))
+            completed.map_err(|fault| match fault {
+                // Completed already, by a request that a layer between repeated.
+                Fault::Missing => self.refuses("to complete an upload that was just begun"),
+                fault => fault.into_error(&self.address(key)),
+            })
         });
         if !matches!(completed, Ok(Some(_))) {
             self.abort(key, &begun).map_err(|error| error.within("aborting an upload in parts"))?;

@@ -57,8 +57,7 @@ fn obj_10_a_large_object_is_published_read_and_rolled_back() {
     story(Kind::SeaweedFs);
 }
 
-/// What is done to each request that a large object has more than a small one; they are told as they are counted from the
-/// beginning of the call.
+/// Does faults to each request that a large object has more than a small one.
 fn fault_at(kind: Kind, faults: &[Fault]) {
     let (scene, proxy) = scene(kind);
     scene.run(&["--date", "2014-01-01"]).published();
@@ -83,11 +82,13 @@ fn fault_at(kind: Kind, faults: &[Fault]) {
             assert_eq!(scene.executions(), executions + 1, "{context}");
             assert_eq!(scene.shown(&date, &context).as_deref(), Some(call.published().text("attempt")), "{context}");
             // An upload whose id no answer told has no bytes, and is left to the bucket's own rule.
-            let left: Vec<_> = scene.bucket.uploads();
+            let left = scene.bucket.uploads();
             let told = !what.ends_with("begun") || *fault == Fault::CutBefore;
             assert_eq!(left.len(), usize::from(!told), "{context}: {left:?}");
             untold += left.len();
-            left.iter().for_each(|(key, id)| scene.bucket.end_upload(key, id));
+            for (key, id) in left {
+                scene.bucket.end_upload(&key, &id);
+            }
             cases.push((date, context));
         }
     }
@@ -186,6 +187,24 @@ fn an_object_that_is_changed_by_hand_while_a_large_one_is_sent_stays() {
 }
 
 #[test]
+fn obj_07_what_was_sealed_and_changed_since_is_never_shown() {
+    let (scene, _) = scene(Kind::MiniStack);
+    let stopped = stop_at(&scene, "after-upload-begun", &[]);
+    let sealed = scene.bucket.keys("_refrain/data/");
+    let [sealed] = &sealed[..] else { panic!("{sealed:?}") };
+    let size = scene.bucket.get(sealed).unwrap().len();
+    scene.bucket.put(sealed, &vec![b'x'; size]);
+    wake(stopped.0.pid());
+    let woken = finish(stopped);
+    assert_ne!(woken.output.code, Some(0), "{}", woken.output);
+    assert_eq!(scene.bucket.get(KEY), None, "{}", woken.output);
+    assert_eq!(scene.bucket.uploads(), vec![]);
+    let again = scene.run(&["--date", DATE]).published();
+    assert_eq!(scene.shown(DATE, "made again").as_deref(), Some(again.text("attempt")));
+    scene.ends(&[(DATE.to_owned(), "changed after it was sealed".to_owned())]);
+}
+
+#[test]
 fn obj_11_a_completion_that_is_denied_leaves_no_parts_and_is_made_later() {
     let (scene, proxy) = scene(Kind::MiniStack);
     scene.run(&["--date", "2014-01-01"]).published();
@@ -225,6 +244,8 @@ fn obj_07_whoever_dies_again_and_again_leaves_few_uploads_and_gc_none() {
         killed.run(["run", "flights", "--date", DATE]).expect_signal(SIGKILL);
     }
     assert_eq!(scene.bucket.uploads().len(), 8);
+    scene.tell(&["recover"]);
+    assert_eq!(scene.bucket.uploads(), vec![]);
     scene.run(&["--date", DATE]).already_published();
     assert_eq!(scene.executions(), 1);
     scene.ends(&[(DATE.to_owned(), "killed again and again".to_owned())]);
@@ -248,6 +269,31 @@ fn obj_04_a_store_that_completes_whatever_the_condition_takes_no_large_object() 
         // What needs no parts is published.
         scene.home.write("make.sh", "echo small > $REFRAIN_OUT\n");
         scene.run_by(&by_proxy, &["--date", DATE]).published();
+    }
+}
+
+#[test]
+fn obj_01_completions_are_tried_out_whatever_is_done_to_a_request() {
+    let requests = [
+        When::method("PUT").path("/canary/").query("partNumber"),
+        When::method("POST").path("/canary/").query("uploadId=").nth(1),
+        When::method("POST").path("/canary/").query("uploadId=").nth(3),
+    ];
+    for when in requests {
+        for fault in [Fault::CutAfter, Fault::AnswerAfter(412), Fault::TwiceSecond] {
+            let context = format!("{fault:?} of {when:?}");
+            let (scene, proxy) = scene(Kind::MiniStack);
+            // A small object tries out the rest.
+            let make = scene.home.read("make.sh");
+            scene.home.write("make.sh", "echo small > $REFRAIN_OUT\n");
+            scene.run(&["--date", "2014-01-01"]).published();
+            scene.home.write("make.sh", make);
+            proxy.on(when.clone(), fault);
+            let call = scene.run_by(&scene.through(&proxy), &["--date", DATE]);
+            assert_eq!((call.output.code, proxy.faults()), (Some(0), 1), "{context}\n{}", call.output);
+            assert_eq!(scene.bucket.keys("_refrain/canary/"), Vec::<String>::new(), "{context}");
+            assert_eq!(scene.bucket.uploads(), vec![], "{context}");
+        }
     }
 }
 
