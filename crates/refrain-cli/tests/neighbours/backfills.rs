@@ -42,7 +42,7 @@ fn wait_for_started(home: &Home, count: usize) {
 
 /// Waits for `go`, at most as long as there is a home.
 const WAITS: &str = "echo $$ > started-$REFRAIN_DATE; echo x >> runs.log; \
-                     while [ ! -e go ] && [ -e refrain.toml ]; do sleep 0.01; done; echo $REFRAIN_DATE > $REFRAIN_OUT";
+                     while [ ! -e go ] && [ ! -e go-$REFRAIN_DATE ] && [ -e refrain.toml ]; do sleep 0.01; done; echo $REFRAIN_DATE > $REFRAIN_OUT";
 
 #[test]
 fn what_the_commands_of_a_parallel_backfill_leave_behind_is_ended_and_noted_and_writes_nothing_later() {
@@ -178,8 +178,9 @@ fn date_07_and_lease_13_a_date_that_another_attempt_has_is_tried_again_when_noth
     wait_for_started(&home, 1);
     let mut backfill = home.spawn(range(3, "1"));
     wait_for_path(&home.join("started-2025-03-02"));
-    home.write("go", "");
+    home.write("go-2025-03-01", "");
     scheduled.wait().success();
+    home.write("go", "");
     wait_for("the backfill ends", || backfill.has_ended());
     backfill.wait().success().says("2 published, 1 already published, 0 failed");
     assert_eq!((published(&home).len(), executions(&home)), (3, 3));
