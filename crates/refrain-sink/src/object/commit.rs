@@ -40,26 +40,44 @@ pub(super) fn commit(
             }
         }),
         ObjectKind::Object => {
-            // Not on a guess: who stands there now decides what may be replaced.
-            seen.read(bucket, place)?;
-            single::settle((bucket, seen, probe), place)?;
-            let target = bucket.head(&place.target.key)?;
-            let answer = seen.change(bucket, place, |record| {
-                let (record, head) = match decide(record, request) {
-                    Err(answer) => return Ok(Step::Answer(Some(answer))),
-                    Ok(decided) => decided,
-                };
-                let kept = preserve(bucket, place, (record, target.as_ref()), (request, options))?;
-                let replaces = target.as_ref().map(|object| Tag::from(&object.version));
-                let intent = Some(Box::new(Intent { head, replaces, kept, uploads: Vec::new() }));
-                Ok(Step::Write(Box::new(Record { intent, ..record.clone() }), None))
-            })?;
+            let answer = intend((bucket, seen, probe), place, request, options)?;
             if let Some(answer) = answer {
                 return Ok(answer);
             }
             probe.reach(CrashPoint::AfterIntent);
             single::settle((bucket, seen, probe), place).map_err(|error| undecided(place, &error))?;
             answer_of(seen, bucket, place, request)
+        }
+    }
+}
+
+/// Writes the intent into the record; an answer when there is nothing to carry out.
+fn intend(
+    (bucket, seen, probe): (&Bucket, &Seen, &dyn CrashProbe),
+    place: &Place,
+    request: &CommitRequest,
+    options: CommitOptions,
+) -> Result<Option<CommitAnswer>> {
+    loop {
+        // Not on a guess: who stands there now decides what may be replaced.
+        seen.read(bucket, place)?;
+        single::settle((bucket, seen, probe), place)?;
+        let stood = seen.guess(bucket, place)?;
+        let target = bucket.head(&place.target.key)?;
+        let intended = seen.change(bucket, place, |record| {
+            let (record, head) = match decide(record, request) {
+                Err(answer) => return Ok(Step::Answer(Some(answer))),
+                Ok(decided) => decided,
+            };
+            let kept = preserve(bucket, place, (record, target.as_ref()), (request, options))?;
+            let replaces = target.as_ref().map(|object| Tag::from(&object.version));
+            let intent = Some(Box::new(Intent { head, replaces, kept, uploads: Vec::new() }));
+            Ok(Step::Write(Box::new(Record { intent, ..record.clone() }), None))
+        });
+        // An object that was published between the two looks is nobody's change by hand.
+        match intended {
+            Err(error) if error.kind == ErrorKind::Conflict && seen.read(bucket, place)? != stood => {}
+            intended => return intended,
         }
     }
 }

@@ -141,7 +141,7 @@ fn sealed(bucket: &Bucket, place: &Place, publication: Option<&Publication>) -> 
 
 /// The content of what was sealed; nothing when it is gone, or is not what it was.
 fn content(bucket: &Bucket, source: &str, listed: &Listed) -> Result<Option<Vec<u8>>> {
-    let mut content = Vec::new();
+    let mut content = Vec::with_capacity(usize::try_from(listed.bytes).unwrap_or_default());
     let read = seal::read(bucket, source, listed.bytes, &mut |chunk| {
         content.extend_from_slice(chunk);
         Ok(())
