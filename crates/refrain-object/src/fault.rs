@@ -32,7 +32,7 @@ pub(crate) fn explain(error: &object_store::Error, call: &Call, address: &Addres
     tracing::debug!(%address, %error, ?seen, "a call failed");
     match seen {
         Some(Seen::Answer { status, code, message }) => answered(error, (status, &code, &message), address),
-        Some(Seen::Unreachable) => Fault::Refused(unreachable(address)),
+        Some(Seen::Unreachable { host, why }) => Fault::Refused(unreachable(address, &host, &why)),
         Some(Seen::Silent) => Fault::Doubt(silent(address)),
         None => Fault::Refused(before_sending(error, address)),
     }
@@ -85,12 +85,14 @@ fn answered(error: &object_store::Error, seen: (u16, &str, &str), address: &Addr
     }
 }
 
-fn unreachable(address: &Address) -> Error {
-    let store = shown_store(address.scheme);
-    Error::new(ErrorKind::Unavailable, format!("cannot connect to {store} for `{}`", address.bucket)).hint(format!(
+fn unreachable(address: &Address, host: &str, why: &str) -> Error {
+    let (store, bucket) = (shown_store(address.scheme), &address.bucket);
+    let message =
+        format!("cannot connect to {store} for `{bucket}` at {host}: {}", refrain_core::without_password(why));
+    Error::new(ErrorKind::Unavailable, message).hint(format!(
         "is it running, and is its endpoint right? it is taken from `endpoint` in refrain.toml or from {}",
         match address.scheme {
-            Scheme::S3 => "AWS_ENDPOINT_URL",
+            Scheme::S3 => "AWS_ENDPOINT_URL, or `endpoint_url` of the profile",
             Scheme::Gcs => "GOOGLE_BASE_URL",
             Scheme::Azure => "AZURE_STORAGE_ENDPOINT",
         }

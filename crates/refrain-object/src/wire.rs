@@ -55,8 +55,8 @@ pub(crate) enum Seen {
         code: String,
         message: String,
     },
-    /// No connection came about, so that nothing was sent.
-    Unreachable,
+    /// No connection came about, so that nothing was sent: to which host and port, and why.
+    Unreachable { host: String, why: String },
     /// Something was sent, and no answer came.
     Silent,
 }
@@ -184,11 +184,16 @@ impl HttpService for Service {
         Call::add_condition(&mut request);
         self.wire.requests.fetch_add(1, Ordering::Relaxed);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let host = host_of(&request);
         let asked = since_boot();
         let answered = self.client.execute(request).await;
         let response = answered.inspect_err(|error| {
             tracing::debug!(%method, %path, kind = ?error.kind(), "no answer");
-            Call::saw(if error.kind() == HttpErrorKind::Connect { Seen::Unreachable } else { Seen::Silent });
+            Call::saw(if error.kind() == HttpErrorKind::Connect {
+                Seen::Unreachable { host: host.clone(), why: innermost(error) }
+            } else {
+                Seen::Silent
+            });
         })?;
         self.wire.learn(&response, asked);
         let status = response.status().as_u16();
@@ -218,6 +223,22 @@ fn asks_for_credentials(request: &HttpRequest) -> bool {
     ];
     let host = request.uri().host().unwrap_or_default();
     HOSTS.iter().any(|start| host.starts_with(start))
+}
+
+/// The host and the port of a request, without anything that an address may hold beside them.
+fn host_of(request: &HttpRequest) -> String {
+    let uri = request.uri();
+    let port = uri.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}", uri.host().unwrap_or_default())
+}
+
+/// What an error comes from in the end, as `connection refused`.
+fn innermost(error: &HttpError) -> String {
+    let mut inner: &dyn std::error::Error = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
 }
 
 /// The text of an error; what cannot be read of it is left out.

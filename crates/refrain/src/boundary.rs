@@ -11,7 +11,9 @@ use crate::report::Conclusion;
 use crate::sinks::Sinks;
 use crate::store;
 use crate::task::Task;
-use refrain_core::{Adopt, Clock, CrashProbe, Error, Goal, NoProbe, Partition, Result, SlotAddress, StateStore};
+use refrain_core::{
+    Adopt, Clock, CrashProbe, Error, Goal, NoProbe, Outcome, Partition, Result, SlotAddress, StateStore,
+};
 use refrain_input::Inputs;
 use std::path::Path;
 use std::sync::Arc;
@@ -156,6 +158,29 @@ impl Boundary {
         options: &Options,
         events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
     ) -> Result<Result<Work<'_>, Box<Conclusion>>> {
+        let mut channel = None;
+        let begun = self.begin_once(task, partition, options, events, &mut channel)?;
+        // What it found published it may have published itself, from what an attempt had sealed that died: whether that has
+        // changed was not looked at yet.
+        match (begun, channel) {
+            (Err(conclusion), Some(channel))
+                if options.repeat == Repeat::IfChanged && conclusion.report.outcome == Outcome::AlreadyPublished =>
+            {
+                self.begin_once(task, partition, options, || Ok(channel), &mut None)
+            }
+            (begun, _) => Ok(begun),
+        }
+    }
+
+    /// The same, by one attempt at most; the channel of one that ended comes back.
+    fn begin_once(
+        &self,
+        task: &Task,
+        partition: &Partition,
+        options: &Options,
+        events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
+        channel: &mut Option<(EventSender, EventReceiver)>,
+    ) -> Result<Result<Work<'_>, Box<Conclusion>>> {
         let watch = Stopwatch::start();
         self.sinks.prepare(task, partition, if options.adopt { Adopt::Foreign } else { Adopt::Never })?;
         let plan = Plan::new(task, partition, &self.sinks)?;
@@ -168,7 +193,10 @@ impl Boundary {
         let mut driver = Driver::new(self, plan, options.clone(), goal, want, watch);
         driver.notes = notes;
         let run = match driver.drive(&sender, &receiver) {
-            Pause::End => return Ok(Err(Box::new(driver.into_conclusion()))),
+            Pause::End => {
+                *channel = Some((sender, receiver));
+                return Ok(Err(Box::new(driver.into_conclusion())));
+            }
             Pause::Execute(run) => run,
         };
         if let Some(version) = run.restores {

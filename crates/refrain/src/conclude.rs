@@ -121,7 +121,14 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
         }
         Answer::NotPublished(Cause::Held) => held(driver),
         Answer::NotPublished(Cause::Fenced) => fenced(driver, failure_take(failed("")), &again()),
-        Answer::NotPublished(_) => failed("the attempt ended before its commit"),
+        Answer::NotPublished(_) => {
+            let mut error = failed("the attempt ended before its commit");
+            // What is open is a step before the commit, and whoever comes next settles it.
+            if error.kind == ErrorKind::Unknown {
+                error.kind = ErrorKind::Unavailable;
+            }
+            error
+        }
         Answer::Unknown(Doubt::AnswerLost) => {
             Error::new(ErrorKind::Unknown, format!("the answer of the commit of `{key}` was lost"))
                 .hint(format!("to settle it: refrain recover {}", key.task))

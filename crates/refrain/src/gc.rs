@@ -8,6 +8,7 @@ use refrain_core::{
     StagingId, Staleness, StoreIdentity, staleness,
 };
 use refrain_input::{PINS, owner_of};
+use refrain_object::Address;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
@@ -31,7 +32,7 @@ pub struct Collected {
     pub attempts: u64,
     /// What was found and left alone, with the reason.
     pub kept: Vec<String>,
-    /// Why keys cannot be read: nothing of theirs was removed that needs to know what the state store knows.
+    /// Why keys, and sinks, cannot be read: nothing of theirs was removed that needs to know what they hold.
     pub unreadable: Vec<Error>,
 }
 
@@ -76,7 +77,8 @@ impl Boundary {
             let all = match sink.staged() {
                 Ok(all) => all,
                 Err(error) => {
-                    collected.keep(&format!("staging of the sink `{}`", sink.capabilities().sink), error);
+                    let what = format!("looking for what attempts left in the sink `{}`", sink.capabilities().sink);
+                    collected.unreadable.push(error.within(what));
                     continue;
                 }
             };
@@ -86,7 +88,12 @@ impl Boundary {
                     location: staged.place.clone(),
                 });
                 let Some((_, id)) = &staged.owner else {
-                    collected.keep(&place, "bears no readable name; remove it by hand if you know it");
+                    let why = if Address::is_one(&place) {
+                        "no manifest names it; remove it by hand if you know it, and no attempt of another host writes there"
+                    } else {
+                        "bears no readable name; remove it by hand if you know it"
+                    };
+                    collected.keep(&place, why);
                     continue;
                 };
                 let removed = match self.needs(&staged, id, &store, &mut sealed) {

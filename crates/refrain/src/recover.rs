@@ -12,7 +12,8 @@ use crate::process::{Liveness, channel};
 use crate::report::Conclusion;
 use crate::sealed::fitting;
 use refrain_core::{
-    AttemptFilter, AttemptId, Error, Generation, Goal, Key, KeySummary, Outcome, Result, TaskName, Want, Window,
+    AttemptFilter, AttemptId, Error, ErrorKind, Generation, Goal, Key, KeySummary, Outcome, Result, TaskName, Want,
+    Window,
 };
 use std::collections::BTreeMap;
 
@@ -67,7 +68,8 @@ impl Boundary {
     pub fn recover(&self, task: Option<&TaskName>) -> Result<Vec<Recovered>> {
         let recovered = self.open_keys(task)?.into_iter().filter_map(|(key, is_open)| {
             let finding = self.recover_key(&key, is_open);
-            let failed = |error| Some(Finding::Failed(error, Window::NothingPublished));
+            // What could not be looked at may be published, or not.
+            let failed = |error| Some(Finding::Failed(error, Window::Unknown));
             Some(Recovered { finding: finding.unwrap_or_else(failed)?, key })
         });
         Ok(recovered.collect())
@@ -124,7 +126,7 @@ impl Boundary {
         let mut driver = Driver::new(self, plan, Options::default(), Goal::Settle, Want::Continue, Stopwatch::start());
         let (sender, receiver) = channel();
         if let Pause::Execute(_) = driver.drive(&sender, &receiver) {
-            driver.fail(Error::new(refrain_core::ErrorKind::Internal, "recovery was asked to run the task").into());
+            driver.fail(Error::new(ErrorKind::Internal, "recovery was asked to run the task").into());
         }
         let conclusion = driver.into_conclusion();
         let begun = self.store.key(key)?.and_then(|state| state.run).map(|run| run.generation);
@@ -136,7 +138,11 @@ impl Boundary {
             (_, None) => Finding::NothingPublished,
             // Somebody took the lease since the look at it.
             (Outcome::Held | Outcome::Fenced, _) => somebody_else(),
-            (_, Some(error)) => Finding::Failed(error, conclusion.report.window),
+            // Only a refusal rests on what the outputs are known to hold.
+            (_, Some(error)) => match conclusion.report.window {
+                Window::NothingPublished if error.kind != ErrorKind::Refused => Finding::Failed(error, Window::Unknown),
+                window => Finding::Failed(error, window),
+            },
         })
     }
 
@@ -178,8 +184,11 @@ impl Boundary {
             (Outcome::Published, _) => Some(Finding::Sealed(report.sealed_by.unwrap_or(maker))),
             (Outcome::AlreadyPublished, _) => Some(Finding::Published),
             (Outcome::Held | Outcome::Fenced | Outcome::Superseded, _) => Some(somebody_else()),
-            // It is gone, or not what it was.
-            (_, None) => None,
+            (_, None) => Some(Finding::Kept {
+                maker,
+                why: "it is not as it was sealed any more".to_owned(),
+                next: format!("to make it again: refrain run {task}{flag}"),
+            }),
             (_, Some(error)) if report.window == Window::NothingPublished => Some(Finding::Refused { maker, error }),
             (_, Some(error)) => Some(Finding::Failed(error, report.window)),
         })

@@ -24,6 +24,8 @@ pub struct Sinks {
     postgres: PostgresSink,
     prefix: ObjectSink,
     object: ObjectSink,
+    /// The state store, if it is in a bucket: nothing is published there.
+    store: Option<Address>,
 }
 
 impl Sinks {
@@ -38,7 +40,15 @@ impl Sinks {
         let buckets = Arc::new(Buckets::new(move |address| objects.settings(address), &home.state(), known));
         let object = |kind| ObjectSink::new(kind, Arc::clone(&buckets), &home.state(), Arc::clone(probe));
         let (prefix, object) = (object(ObjectKind::Prefix), object(ObjectKind::Object));
-        Ok(Self { file: local(LocalKind::File)?, directory: local(LocalKind::Directory)?, postgres, prefix, object })
+        let store = store_in_a_bucket(home)?;
+        Ok(Self {
+            file: local(LocalKind::File)?,
+            directory: local(LocalKind::Directory)?,
+            postgres,
+            prefix,
+            object,
+            store,
+        })
     }
 
     /// The sink of a slot.
@@ -58,6 +68,11 @@ impl Sinks {
     pub fn address(&self, location: &str, base: &Path) -> Result<SlotAddress> {
         if Address::is_one(location) {
             let address = Address::parse(location)?;
+            if let Some(store) = self.store.as_ref().filter(|store| store.contains(&address) || address.contains(store))
+            {
+                return Err(Error::invalid(format!("{address} meets the state store {store}"))
+                    .hint("publish to another prefix of the bucket, which neither holds the store nor lies in it"));
+            }
             return match ObjectKind::of(&address) {
                 ObjectKind::Prefix => self.prefix.address(&address),
                 ObjectKind::Object => self.object.address(&address),
@@ -160,6 +175,24 @@ impl Sinks {
             ObjectKind::Object.capabilities(),
             PostgresSink::promises(),
         ]
+    }
+}
+
+/// The state store of a home that has it in a bucket.
+///
+/// # Errors
+/// `invalid` when it lies where outputs have their own objects.
+fn store_in_a_bucket(home: &Home) -> Result<Option<Address>> {
+    let Some(store) = home.config.store.as_deref().filter(|store| Address::is_one(store)) else { return Ok(None) };
+    let store = Address::parse(store)?;
+    let area = home.config.objects.settings(&store).area(&store);
+    let folders = ["slot/", "data/", "manifest/"].map(|folder| area.at(format!("{}{folder}", area.key)));
+    match folders.iter().find(|folder| folder.contains(&store)) {
+        None => Ok(Some(store)),
+        Some(folder) => Err(Error::invalid(format!(
+            "the state store {store} lies in {folder}, where outputs have their own objects"
+        ))
+        .hint(format!("write store = \"{area}\", or another prefix"))),
     }
 }
 

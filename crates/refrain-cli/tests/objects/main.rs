@@ -16,4 +16,5 @@ mod scene;
 mod sealed;
 mod stores;
 mod tasks;
+mod told;
 mod uploads;

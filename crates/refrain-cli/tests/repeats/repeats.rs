@@ -221,3 +221,20 @@ fn two_reruns_at_once_publish_one_generation() {
     assert!(generation == 2 || generation == 3, "{}", call.report);
     assert_eq!(executions(&home), usize::try_from(generation).unwrap());
 }
+
+#[test]
+fn a_change_is_seen_also_after_a_call_that_died_is_settled() {
+    let home = published(CONFIG);
+    let again = |n: &str| [&with("--if-changed")[..], &["--param", n]].concat().join(" ");
+    home.refrain().env("REFRAIN_CRASH_AT", "after-intent").run(["run"].into_iter().chain(again("k=2").split(' ')));
+    assert_eq!(home.read("out/2025-03-24.csv"), "v1\n1\n");
+    let arguments = again("k=3");
+    run(&home, &arguments.split(' ').collect::<Vec<_>>(), "").published();
+    assert_eq!(home.read("out/2025-03-24.csv"), "v1\n3\n");
+    assert_eq!(executions(&home), 3);
+    // And what has not changed is not made again.
+    home.refrain().env("REFRAIN_CRASH_AT", "after-intent").run(["run"].into_iter().chain(again("k=4").split(' ')));
+    let arguments = again("k=4");
+    run(&home, &arguments.split(' ').collect::<Vec<_>>(), "").already_published();
+    assert_eq!((home.read("out/2025-03-24.csv"), executions(&home)), ("v1\n4\n".to_owned(), 4));
+}

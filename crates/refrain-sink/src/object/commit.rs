@@ -156,8 +156,10 @@ fn preserve(
     let data = copy_aside(bucket, place, target, request)?;
     let generation = published.unwrap_or_default();
     let edited = Kept { generation, data, replaced_at: request.publication.sealed_at, edited: published.is_some() };
-    // The version itself is not what is replaced here.
-    Ok(std::iter::once(edited).chain(record.kept.iter().cloned()).collect())
+    // What was published lies in its attempt's own prefix, where nobody changed it: it is kept too, before what became of it.
+    let former = kept.len() - record.kept.len();
+    let (former, earlier) = kept.split_at(former);
+    Ok([former, &[edited], earlier].concat())
 }
 
 fn copy_aside(bucket: &Bucket, place: &Place, target: &Object, request: &CommitRequest) -> Result<SealedData> {

@@ -86,6 +86,16 @@ fn strange(bucket: &Bucket, (area, known): (&Address, &BTreeSet<String>), staged
         }
         Ok(())
     })?;
+    if strange.is_empty() {
+        return Ok(());
+    }
+    // A publication that was begun since the manifests were listed has its manifest before its objects.
+    let mut begun = BTreeSet::new();
+    bucket.list(&Place::manifests(area), |entry| {
+        begun.insert(Place::data_of_manifest(area, &entry.key));
+        Ok(())
+    })?;
+    strange.retain(|prefix| !prefix.match_indices('/').any(|(end, _)| begun.contains(&prefix[..=end])));
     let mine: BTreeSet<String> = staged.iter().filter_map(|staged| own_prefix(staged, area)).collect();
     let unknown = strange.into_iter().filter(|prefix| !mine.iter().any(|mine| prefix.starts_with(mine)));
     staged.extend(unknown.map(|prefix| Staged { place: bucket.address(&prefix).to_string(), owner: None }));

@@ -68,7 +68,9 @@ pub(super) fn restore(
     let missing = || Error::invalid(format!("there is no version {generation} of {}", place.target));
     let record = record.ok_or_else(missing)?;
     let current = published(record, place).filter(|(published, _)| *published == generation).map(|(_, data)| data);
-    let kept = record.kept.iter().find(|kept| kept.generation == generation).map(|kept| &kept.data);
+    // What was published comes before what became of it by hand.
+    let of_it = record.kept.iter().filter(|kept| kept.generation == generation);
+    let kept = of_it.min_by_key(|kept| kept.edited).map(|kept| &kept.data);
     let data = current.or(kept).ok_or_else(missing)?;
     let manifest = Manifest::of(bucket, data)?.ok_or_else(missing)?;
     for object in &manifest.objects {
@@ -206,6 +208,19 @@ fn listed(bucket: &Bucket, place: &Place, data: &SealedData) -> Result<Condition
     Ok(difference.or(missing).or(rewritten).map_or(Condition::Intact, Condition::Drifted))
 }
 
+/// The kept versions with how many newer ones there are; what became of one by hand is no further version.
+fn numbered(kept: &[Kept]) -> impl Iterator<Item = (usize, &Kept)> {
+    let mut newer = 0;
+    let mut former: Option<&Kept> = None;
+    kept.iter().map(move |kept| {
+        if former.is_some_and(|former| former.generation != kept.generation) {
+            newer += 1;
+        }
+        former = Some(kept);
+        (newer, kept)
+    })
+}
+
 /// Removes kept versions beyond the policy: from the record first, so that nobody is sent to what is being deleted.
 pub(super) fn trim(
     bucket: &Bucket,
@@ -219,13 +234,13 @@ pub(super) fn trim(
         *at >= newest && age >= keep.grace
     };
     let record = seen.guess(bucket, place)?;
-    let any = record.is_some_and(|record| record.kept.iter().enumerate().any(|it| superfluous(&it)));
+    let any = record.is_some_and(|record| numbered(&record.kept).any(|it| superfluous(&it)));
     if !any {
         return Ok(Vec::new());
     }
     let removed = seen.change(bucket, place, |record| {
         let Some(record) = record else { return Ok(Step::Answer(Vec::new())) };
-        let (gone, stay): (Vec<_>, Vec<_>) = record.kept.iter().enumerate().partition(superfluous);
+        let (gone, stay): (Vec<_>, Vec<_>) = numbered(&record.kept).partition(superfluous);
         let of = |kept: Vec<(usize, &Kept)>| kept.into_iter().map(|(_, kept)| kept.clone()).collect::<Vec<_>>();
         let (gone, stay) = (of(gone), of(stay));
         if gone.is_empty() || dry_run {
