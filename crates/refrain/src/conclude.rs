@@ -89,6 +89,10 @@ fn repeated(driver: &mut Driver<'_>, publication: &Publication) -> Conclusion {
     }
     let mut conclusion = already_published(driver.boundary, &driver.plan, publication, &changed);
     conclusion.report.token = driver.report.token;
+    // An output that did not stay as it was published takes nothing back of the others.
+    if driver.carried == Some(publication.run.generation) {
+        conclusion.report.window = Window::Published;
+    }
     conclusion.report.started_at = driver.report.started_at;
     conclusion.report.duration_ms = driver.watch.micros() / 1000;
     conclusion.notes.splice(0..0, std::mem::take(&mut driver.notes));

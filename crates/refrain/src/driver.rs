@@ -48,6 +48,8 @@ pub(crate) struct Driver<'b> {
     restores: Option<Generation>,
     /// Whether this attempt opened the run, so that there was no attempt before.
     pub(crate) opened: bool,
+    /// The version of an earlier attempt of which this one made an output visible.
+    pub(crate) carried: Option<Generation>,
     /// Whether the ends of earlier attempts were recorded.
     settled: bool,
     /// Whether this attempt only settles what others left, or publishes what they sealed.
@@ -118,6 +120,7 @@ impl<'b> Driver<'b> {
             want,
             restores: None,
             opened: false,
+            carried: None,
             settled: false,
             recovers: goal == Goal::Settle,
             heartbeat: None,
@@ -462,6 +465,9 @@ impl<'b> Driver<'b> {
             Ok(CommitAnswer::Committed) => {
                 tracing::info!(rule = if own { "5.9" } else { "5.5" }, %slot, "committed");
                 self.machine.committed(slot, request.fresh_version);
+                if !own {
+                    self.carried = Some(request.publication.run.generation);
+                }
                 self.reach(CrashPoint::AfterCommit);
             }
             Ok(CommitAnswer::Rejected) => {

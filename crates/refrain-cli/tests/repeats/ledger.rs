@@ -118,3 +118,20 @@ fn ledg_08_one_of_two_outputs_gone_is_noticed_and_named() {
     run(&home, &[&flags[..], &["--rerun"]].concat(), script).published();
     assert_eq!((home.read("a.csv"), home.read("b.csv")), ("a\n".into(), "b\n".into()));
 }
+
+#[test]
+fn ledg_08_a_call_that_finished_one_output_and_finds_another_changed_says_that_it_is_published() {
+    let home = home();
+    home.config(
+        "[task.job]\ncommand = \"echo x >> runs.log; echo $REFRAIN_PARAM_N | tee $REFRAIN_OUT_A > $REFRAIN_OUT_B\"\n\
+         param.n = 1\nout.a = \"a.csv\"\nout.b = \"b.csv\"\n",
+    );
+    run(&home, &["job"], "").published();
+    let next = ["run", "job", "--rerun", "--param", "n=2"];
+    home.refrain().env("REFRAIN_CRASH_AT", "after-commit").run(next);
+    assert_eq!((home.read("a.csv"), home.read("b.csv")), ("2\n".into(), "1\n".into()));
+    home.write("a.csv", "by hand");
+    let end = home.run(["run", "job"]).expect_code(125).says("was changed by hand");
+    assert!(end.stderr.trim_end().ends_with("The output is published."), "{end}");
+    assert_eq!(home.read("b.csv"), "2\n");
+}
