@@ -24,6 +24,8 @@ use parse::Parsed;
 use refrain::core::Window;
 use refrain::report::{exit_code, outcome_of};
 use refrain::{Error, Result};
+// Linked for the names that it gives to the linker.
+use refrain_libm as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
