@@ -2,9 +2,8 @@
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -565,32 +564,18 @@ pub(crate) struct PathArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(override_usage = "refrain fetch [OPTIONS] <TASK> [OUTPUT] <INTO>")]
 pub(crate) struct FetchArgs {
     /// The task
     pub(crate) task: String,
-    // One argument of two values, so that options may stand between them.
-    /// The output, where the task has several, then the path of the copy, which must be free: a file, or a directory for a
-    /// directory or a prefix
-    #[arg(required = true, num_args = 1..=2, value_names = ["OUTPUT", "INTO"])]
-    places: Vec<PathBuf>,
+    /// The output, where the task has several
+    pub(crate) output: Option<String>,
+    /// The path of the copy, which must be free: a file, or a directory for a directory or a prefix
+    pub(crate) into: PathBuf,
     #[command(flatten)]
     pub(crate) partition: Partition,
     /// A kept version instead of the published one
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u64>,
-}
-
-impl FetchArgs {
-    /// The output that is named.
-    pub(crate) fn output(&self) -> Option<Cow<'_, str>> {
-        self.places.first().filter(|_| self.places.len() > 1).map(|output| output.to_string_lossy())
-    }
-
-    /// The path of the copy.
-    pub(crate) fn into(&self) -> &Path {
-        self.places.last().map_or(Path::new(""), PathBuf::as_path)
-    }
 }
 
 #[derive(Debug, Args)]

@@ -92,12 +92,12 @@ pub(crate) fn fetch(context: &Context, args: &FetchArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let key = context.key(&boundary, &args.task, &args.partition)?;
     Context::known_task(&boundary, &args.task)?;
-    let into = context.directory.join(args.into());
+    let into = context.directory.join(&args.into);
     let version = args.version.map(Generation::new);
-    let fetched = boundary.fetch(&key, args.output().as_deref(), version, &into)?;
+    let fetched = boundary.fetch(&key, args.output.as_deref(), version, &into)?;
     if context.loudness >= output::Loudness::Notes {
         let (version, location) = (fetched.version, fetched.location);
-        output::say(&format!("version {version} of {location} is copied to {}", args.into().display()));
+        output::say(&format!("version {version} of {location} is copied to {}", args.into.display()));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ fn ledg_08_what_was_published_is_kept_beside_what_somebody_wrote_over_it() {
     let copies: Vec<_> = scene.bucket.keys("_refrain/data/").iter().filter_map(|key| scene.bucket.get(key)).collect();
     assert!(copies.contains(&b"by hand".to_vec()) && copies.contains(&published), "{copies:?}");
     let copy = scene.home.join("copy.csv").display().to_string();
-    scene.tell(&["fetch", "flights", "report", "--date", DATE, "--version", "1", &copy]);
+    scene.tell(&["fetch", "flights", "report", &copy, "--date", DATE, "--version", "1"]);
     assert_eq!(std::fs::read(&copy).unwrap(), published);
     scene.tell(&["rollback", "flights", "--date", DATE]);
     assert_eq!(scene.bucket.get(KEY).unwrap(), published);
