@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// For so long a store is tried that never answered, so that a wrong address is told soon.
 const FIRST_PATIENCE: Duration = Duration::from_secs(3);
 
+/// For so long a record is tried that others change meanwhile: each of them gets on with every change, and so will this one.
+const CROWDED: Duration = Duration::from_mins(1);
+
 /// The first pause between tries; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -171,6 +174,8 @@ impl Place {
         mut apply: impl FnMut(&mut Option<Record>) -> Result<(Fate, T)>,
     ) -> Result<T> {
         let waiting = Stopwatch::start();
+        // Who has less patience than usual has a lease that ends.
+        let crowded = if patience < self.patience() { patience } else { patience.max(CROWDED) };
         let mut pause = PAUSE;
         let mut seen = (from == From::Kept).then(|| lock(&self.held).get(key).cloned()).flatten();
         let mut is_kept = seen.is_some();
@@ -187,7 +192,7 @@ impl Place {
                     self.keep(key, from, saved);
                     return Ok(value);
                 }
-                Ok(Applied::Moved(_)) if waiting.elapsed() >= patience => return Err(self.crowded(key)),
+                Ok(Applied::Moved(_)) if waiting.elapsed() >= crowded => return Err(self.crowded(key)),
                 Ok(Applied::Moved(standing)) => seen = Some(standing),
                 Err(error) if self.passes(&error, &waiting, patience) => {
                     tracing::info!(%key, %error, "the state store is asked again");
