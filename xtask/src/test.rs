@@ -51,17 +51,12 @@ fn doc() -> Outcome {
 
 /// All tests but the doctests; the sum of the runner's own summaries is the last that is printed.
 ///
-/// A test binary is one process, whose tests share the servers it starts. Two of them run for each core, for most of their
-/// time they wait: for leases that end, for syncs, for servers. A shell that starts this in the background
+/// A test binary is one process, whose tests share the servers it starts. A shell that starts this in the background
 /// lets it ignore SIGINT and SIGQUIT, which children inherit: `env` gives the tests, which send them, the defaults back.
 fn tests() -> Outcome {
     let cargo = cargo(&["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--examples"]);
     let mut plain = command::command("env");
     plain.arg("--default-signal=INT,QUIT").arg(cargo.get_program()).args(cargo.get_args());
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        plain.env("RUST_TEST_THREADS", (2 * cores).to_string());
-    }
     let (success, totals) = tee(&mut plain)?;
     println!("{} passed, {} failed", totals.passed, totals.failed);
     if success { Ok(()) } else { Err(format!("`{}` failed", text(&plain))) }
