@@ -17,5 +17,8 @@ pub use local::{
     write_whole,
 };
 pub use memory::MemorySink;
-pub use object::{Buckets, Listed, Manifest, ObjectKind, ObjectSink, PrefixManner, Reader, overlap as objects_overlap};
+pub use object::{
+    Buckets, Listed, Manifest, ObjectKind, ObjectSink, PrefixManner, Reader, folders as folders_of_objects,
+    overlap as objects_overlap,
+};
 pub use postgres::PostgresSink;

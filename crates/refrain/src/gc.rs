@@ -133,7 +133,8 @@ impl Boundary {
             (Staleness::Needed, _) => Ok(Some(format!("attempt {} may still need it", id.holder.attempt))),
             (Staleness::Fenced, Some(key)) => {
                 if !sealed.contains_key(key) {
-                    sealed.insert(key.clone(), self.newest_sealed(key)?);
+                    let newest = self.sealed_for(key)?.and_then(|(_, all)| all.into_iter().next());
+                    sealed.insert(key.clone(), newest);
                 }
                 let newest = sealed.get(key).and_then(Option::as_ref);
                 let kept = newest.filter(|newest| newest.needs(&staged.place, id));
@@ -143,15 +144,6 @@ impl Boundary {
             }
             _ => Ok(None),
         }
-    }
-
-    /// The newest that was sealed for the current run of a key, which is not published.
-    fn newest_sealed(&self, key: &Key) -> Result<Option<SealedRun>> {
-        let Some(run) = self.store.key(key)?.and_then(|state| state.run) else { return Ok(None) };
-        if !self.keeps_sealed(&run) || self.is_published(&run)? {
-            return Ok(None);
-        }
-        Ok(self.sealed_of(&run)?.into_iter().next())
     }
 
     /// Copies of inputs are needed while the attempt that made them works, and while an unpublished run reads them.

@@ -148,12 +148,7 @@ impl Boundary {
 
     /// Publishes what was sealed for a run that is settled, where `run` would do the same; nothing when nothing is.
     fn publish_sealed(&self, key: &Key) -> Result<Option<Finding>> {
-        let Some(run) = self.store.key(key)?.and_then(|state| state.run) else { return Ok(None) };
-        // Of others nothing is asked that could fail.
-        if !self.keeps_sealed(&run) || self.is_published(&run)? {
-            return Ok(None);
-        }
-        let all = self.sealed_of(&run)?;
+        let Some((run, all)) = self.sealed_for(key)? else { return Ok(None) };
         let Some(newest) = all.first().map(|sealed| sealed.maker) else { return Ok(None) };
         let (task, flag) = (&key.task, self.flag_of(key));
         let Some(plan) = self.plan_of(key) else {
@@ -210,7 +205,7 @@ impl Boundary {
     }
 
     /// The plan of a task that is declared, and needs nothing that only the command line tells.
-    fn plan_of(&self, key: &Key) -> Option<Plan> {
+    pub(crate) fn plan_of(&self, key: &Key) -> Option<Plan> {
         let task = self.home.config.declared(&key.task)?;
         let partition = task.partitions.partition_of_key(&key.partition).ok()?;
         Plan::new(task, &partition, &self.sinks).ok()

@@ -210,11 +210,7 @@ impl Work<'_> {
     /// replaced was made from.
     fn in_force(&self) -> Result<Fingerprint> {
         let (boundary, key) = (self.driver.boundary, &self.driver.plan.key);
-        let declared = boundary.home.config.declared(&key.task);
-        if let Some(task) = declared
-            && let Ok(partition) = task.partitions.partition_of_key(&key.partition)
-            && let Ok(plan) = Plan::new(task, &partition, &boundary.sinks)
-        {
+        if let Some(plan) = boundary.plan_of(key) {
             return made_from_now(boundary, &plan);
         }
         let published = self.driver.machine.heads().values().filter_map(|head| head.publication.as_ref());

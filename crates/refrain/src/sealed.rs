@@ -6,7 +6,9 @@ use crate::boundary::Boundary;
 use crate::peek::same_places;
 use crate::plan::Plan;
 use crate::report::Conclusion;
-use refrain_core::{AttemptId, Error, ErrorKind, OutputSlot, Result, RunRecord, SealedData, Sink, Staged, StagingId};
+use refrain_core::{
+    AttemptId, Error, ErrorKind, Key, OutputSlot, Result, RunRecord, SealedData, Sink, Staged, StagingId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one attempt sealed for every output of a run.
@@ -26,6 +28,18 @@ impl SealedRun {
 }
 
 impl Boundary {
+    /// The current run of a key, if it is not published and its outputs keep what is sealed, with what attempts sealed for it,
+    /// newest first.
+    pub(crate) fn sealed_for(&self, key: &Key) -> Result<Option<(RunRecord, Vec<SealedRun>)>> {
+        let Some(run) = self.store.key(key)?.and_then(|state| state.run) else { return Ok(None) };
+        // Of others nothing is asked that could fail.
+        if !self.keeps_sealed(&run) || self.is_published(&run)? {
+            return Ok(None);
+        }
+        let all = self.sealed_of(&run)?;
+        Ok(Some((run, all)))
+    }
+
     /// What attempts of a run that is not published sealed, newest first. Of two attempts never one output each: what a
     /// command makes belongs together.
     pub(crate) fn sealed_of(&self, run: &RunRecord) -> Result<Vec<SealedRun>> {
@@ -54,7 +68,7 @@ impl Boundary {
 
     /// Whether what is sealed for the run is kept at all its outputs. A rollback has no need of that: it makes them from what
     /// was published.
-    pub(crate) fn keeps_sealed(&self, run: &RunRecord) -> bool {
+    fn keeps_sealed(&self, run: &RunRecord) -> bool {
         let keeps = |slot| self.sinks.of(slot).is_ok_and(Sink::keeps_sealed);
         run.restores.is_none() && run.slots().all(keeps)
     }

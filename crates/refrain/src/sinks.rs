@@ -11,8 +11,10 @@ use refrain_object::{Address, Bucket};
 use refrain_postgres::Link;
 use refrain_sink::postgres::{Manner, TABLES, sql_for};
 use refrain_sink::{
-    Buckets, LocalKind, LocalSink, ObjectKind, ObjectSink, PostgresSink, PrefixManner, Reader, objects_overlap,
+    Buckets, LocalKind, LocalSink, ObjectKind, ObjectSink, PostgresSink, PrefixManner, Reader, folders_of_objects,
+    objects_overlap,
 };
+use refrain_store::BucketStore;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -183,11 +185,10 @@ impl Sinks {
 /// # Errors
 /// `invalid` when it lies where outputs have their own objects.
 fn store_in_a_bucket(home: &Home) -> Result<Option<Address>> {
-    let Some(store) = home.config.store.as_deref().filter(|store| Address::is_one(store)) else { return Ok(None) };
-    let store = Address::parse(store)?;
+    let Some(store) = home.config.store.as_deref().filter(|store| BucketStore::is_one(store)) else { return Ok(None) };
+    let store = BucketStore::address_of(store)?;
     let area = home.config.objects.settings(&store).area(&store);
-    let folders = ["slot/", "data/", "manifest/"].map(|folder| area.at(format!("{}{folder}", area.key)));
-    match folders.iter().find(|folder| folder.contains(&store)) {
+    match folders_of_objects(&area).iter().find(|folder| folder.contains(&store)) {
         None => Ok(Some(store)),
         Some(folder) => Err(Error::invalid(format!(
             "the state store {store} lies in {folder}, where outputs have their own objects"

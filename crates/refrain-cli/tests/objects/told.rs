@@ -84,8 +84,14 @@ fn an_endpoint_where_nobody_is_is_named_with_the_reason() {
 fn nothing_is_published_where_the_state_store_is() {
     let scene = Scene::new(Kind::MiniStack, Shape::Prefix);
     let bucket = scene.bucket.url("");
-    let store = format!("store = \"{bucket}team/state/\"\n");
-    for out in ["team/state/store.json", "team/state/key/", "team/"] {
+    for (store, out) in [
+        ("team/state/", "team/state/store.json"),
+        ("team/state/", "team/state/key/"),
+        ("team/state/", "team/"),
+        ("team/state", "team/state/"),
+        ("team/state", "team/state/key/"),
+    ] {
+        let store = format!("store = \"{bucket}{store}\"\n");
         let task = format!("[task.job]\ncommand = \"date > $REFRAIN_OUT\"\nout.out = \"{bucket}{out}\"\n");
         scene.home.config(&format!("{store}{task}"));
         scene.refrain().run(["run", "job", "--adopt"]).expect_code(125).says("meets the state store");

@@ -25,6 +25,7 @@ mod versions;
 
 pub use buckets::Buckets;
 pub use manifest::{Listed, Manifest};
+pub use place::folders;
 pub use readers::{PrefixManner, Reader};
 
 use jiff::Timestamp;

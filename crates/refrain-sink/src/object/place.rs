@@ -62,7 +62,12 @@ impl Place {
 
     /// The record of the slot.
     pub(super) fn head(&self) -> String {
-        format!("{}slot/{}/head.{}.json", self.area.key, self.inner(), self.kind.name())
+        format!("{}{}/head.{}.json", Self::slots(&self.area), self.inner(), self.kind.name())
+    }
+
+    /// Ends with `/`: the records of all slots of the bucket.
+    fn slots(area: &Address) -> String {
+        format!("{}slot/", area.key)
     }
 
     /// Ends with `/`: the manifests of all slots of the bucket.
@@ -123,6 +128,11 @@ impl Place {
     pub(super) fn base_name(&self) -> &str {
         self.inner().rsplit('/').next().unwrap_or_default()
     }
+}
+
+/// The prefixes of an area that hold what belongs to outputs: nothing else may lie there.
+pub fn folders(area: &Address) -> [Address; 3] {
+    [Place::slots(area), Place::manifests(area), Place::data_of_all(area)].map(|folder| area.at(folder))
 }
 
 #[cfg(test)]
