@@ -14,6 +14,12 @@ fn main() {
     // At a fixed address nothing has to be relocated: else every page that holds an address (tables of functions, above
     // all) is written to, and so copied, before the program begins.
     println!("cargo:rustc-link-arg-bin=refrain=-no-pie");
+    // What a repeat runs lies side by side, for every page that is touched has to be mapped. Written by `cargo xtask
+    // order`; the linker's own layout holds for everything else.
+    if setting("PROFILE") == "release" {
+        println!("cargo:rerun-if-changed=often.ld");
+        println!("cargo:rustc-link-arg-bin=refrain=-Wl,-T,{}/often.ld", setting("CARGO_MANIFEST_DIR"));
+    }
     // The unwinder as part of the program: one shared library less to find, map and bind.
     if setting("TARGET") == setting("HOST")
         && let Some(directory) = unwinder()

@@ -8,6 +8,7 @@
 mod bench;
 mod command;
 mod generate;
+mod order;
 mod python;
 mod setup;
 mod test;
@@ -24,6 +25,7 @@ usage: cargo xtask TASK
   tidy               rules of this repository that no compiler checks
   generate           write docs/CLI.md and the man pages from the program's own definitions
   generate --check   fail when they are out of date
+  order              record which functions a repeat runs, for the linker to put them side by side
   bench [NAME...]    measure; the whole set is written to docs/PERFORMANCE.md
 ";
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
+        ["order"] => order::write(),
         ["bench", names @ ..] => bench::run(names),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -53,6 +53,9 @@ const FOR_TESTS: &[Program] = &[
 /// What `cargo xtask bench` needs beyond that.
 const FOR_BENCHMARKS: &[Program] = &[program("b3sum", "b3sum"), program("time", "time"), program("rclone", "rclone")];
 
+/// What `cargo xtask order` needs.
+const FOR_RECORDING: &[Program] = &[program("valgrind", "valgrind"), program("nm", "binutils")];
+
 /// The C headers, which the bundled SQLite is compiled against; a file and not a program.
 const C_HEADER: &str = "/usr/include/stdio.h";
 
@@ -84,6 +87,11 @@ pub(crate) fn for_tests() -> Outcome {
 pub(crate) fn for_benchmarks() -> Outcome {
     for_tests()?;
     install(&missing(FOR_BENCHMARKS))
+}
+
+/// Installs what recording the calls of the program needs.
+pub(crate) fn for_recording() -> Outcome {
+    install(&missing(FOR_RECORDING))
 }
 
 /// Makes sure that `python3 -m venv` works, which Debian packs apart.
