@@ -15,8 +15,9 @@ fn main() {
     // all) is written to, and so copied, before the program begins.
     println!("cargo:rustc-link-arg-bin=refrain=-no-pie");
     // What a repeat runs lies side by side, for every page that is touched has to be mapped. Written by `cargo xtask
-    // order`; the linker's own layout holds for everything else.
-    if setting("PROFILE") == "release" {
+    // order`; the linker's own layout holds for everything else. Rust's own linker and GNU ld read such a script, others
+    // refuse it.
+    if setting("PROFILE") == "release" && !setting("CARGO_ENCODED_RUSTFLAGS").contains("-fuse-ld=") {
         println!("cargo:rerun-if-changed=often.ld");
         println!("cargo:rustc-link-arg-bin=refrain=-Wl,-T,{}/often.ld", setting("CARGO_MANIFEST_DIR"));
     }
