@@ -141,6 +141,7 @@ pub struct Attempt {
     lease: Option<(StoreIdentity, Token)>,
     to_claim: BTreeSet<SlotAddress>,
     forgone: BTreeSet<SlotAddress>,
+    given_up: BTreeMap<SlotAddress, Head>,
     heads: BTreeMap<SlotAddress, Head>,
     run: Option<RunRecord>,
     decided: Option<Box<Publication>>,
@@ -160,6 +161,7 @@ impl Attempt {
             lease: None,
             to_claim: configured.into_iter().collect(),
             forgone: BTreeSet::new(),
+            given_up: BTreeMap::new(),
             heads: BTreeMap::new(),
             run: None,
             decided: None,
@@ -212,6 +214,16 @@ impl Attempt {
         &self.heads
     }
 
+    /// What was decided before for the run at hand, or a later one, and stands at its anchor.
+    pub fn decided(&self) -> Option<&Publication> {
+        self.decided.as_deref().filter(|decided| decided.run.generation >= self.generation())
+    }
+
+    /// The slots at which another key publishes now, with their heads: see [`give_up`](Self::give_up).
+    pub fn given_up(&self) -> &BTreeMap<SlotAddress, Head> {
+        &self.given_up
+    }
+
     /// Whether the lease is no longer needed by anything that this attempt may still do.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Finishing(_) | Phase::Reporting(_))
@@ -247,6 +259,14 @@ impl Attempt {
         }
     }
 
+    /// 2.4: another key has published at the slot, as `head` says, and this one publishes elsewhere now. That key's claim
+    /// gave the slot a new version, so that every attempt of this key is fenced there for good.
+    pub fn give_up(&mut self, slot: &SlotAddress, head: Head) {
+        self.to_claim.remove(slot);
+        self.given_up.insert(slot.clone(), head);
+        self.claim_on();
+    }
+
     /// 5.1: another attempt has the lease.
     pub fn held(&mut self) {
         self.phase = Phase::Reporting(Answer::NotPublished(Cause::Held));
@@ -255,12 +275,21 @@ impl Attempt {
     /// 5.2: the claim stands; `head` is the head after it.
     pub fn claimed(&mut self, slot: &SlotAddress, head: Head) {
         if let Some(Claim { slots, .. }) = &head.claim {
-            self.to_claim.extend(slots.difference(&self.forgone).cloned());
+            self.learn(slots.difference(&self.forgone.clone()));
         }
         if let Some(publication) = &head.publication {
-            self.to_claim.extend(publication.run.slots().cloned());
+            self.learn(publication.run.slots());
         }
         self.heads.insert(slot.clone(), head);
+        self.claim_on();
+    }
+
+    /// 5.2: slots that have to be claimed, too.
+    fn learn<'s>(&mut self, slots: impl Iterator<Item = &'s SlotAddress>) {
+        self.to_claim.extend(slots.filter(|slot| !self.given_up.contains_key(slot)).cloned());
+    }
+
+    fn claim_on(&mut self) {
         if self.to_claim.iter().all(|slot| self.heads.contains_key(slot)) {
             self.check_anchors();
         }
@@ -297,7 +326,7 @@ impl Attempt {
 
     /// 5.4: the run to work for.
     pub fn opened(&mut self, run: RunRecord) {
-        self.to_claim.extend(run.slots().cloned());
+        self.learn(run.slots());
         if self.to_claim.iter().any(|slot| !self.heads.contains_key(slot)) {
             self.phase = Phase::Claiming; // 5.2: never decide before all is claimed
             return;
@@ -426,8 +455,12 @@ impl Attempt {
         for head in self.heads.values() {
             let Some(publication) = &head.publication else { continue };
             let anchor = publication.run.anchor().and_then(|anchor| Some((anchor, self.heads.get(anchor)?)));
-            let sound = anchor
-                .is_some_and(|(_, at)| at.shows(publication.attempt) || at.generation() > publication.run.generation);
+            // What follows a decision stays, whoever publishes at the anchor afterwards.
+            let left_behind = publication.run.anchor().is_some_and(|anchor| self.given_up.contains_key(anchor));
+            let sound = left_behind
+                || anchor.is_some_and(|(_, at)| {
+                    at.shows(publication.attempt) || at.generation() > publication.run.generation
+                });
             if !sound && !self.repairs {
                 let anchor = publication
                     .run
@@ -503,7 +536,17 @@ impl Attempt {
         {
             return self.finish(Answer::AlreadyPublished(decided)); // 5.6
         }
-        self.phase = Phase::Executing;
+        self.phase = match self.lost_slot() {
+            Some((slot, head)) => Phase::Finishing(Answer::Refused(Refusal::Owner(slot, Box::new(head)))),
+            None => Phase::Executing,
+        };
+    }
+
+    /// A slot of the run at hand that this key gave up: the run can be published no more.
+    fn lost_slot(&self) -> Option<(SlotAddress, Head)> {
+        let slots = self.run.iter().flat_map(RunRecord::slots);
+        let mut lost = slots.filter_map(|slot| Some((slot.clone(), self.given_up.get(slot)?.clone())));
+        lost.next()
     }
 
     fn own_slot(&self, index: usize) -> Option<SlotAddress> {
@@ -550,8 +593,8 @@ impl Attempt {
         if self.anchor_landed {
             return Some(Answer::Decided);
         }
-        let decided = self.decided.as_ref().filter(|decided| decided.run.generation >= self.generation())?;
-        matches!(self.phase, Phase::RollingForward).then(|| Answer::Pending(decided.clone()))
+        let decided = self.decided()?;
+        matches!(self.phase, Phase::RollingForward).then(|| Answer::Pending(Box::new(decided.clone())))
     }
 
     fn generation(&self) -> Generation {

@@ -87,6 +87,11 @@ impl Head {
         published.or_else(|| self.history.iter().find(|it| it.generation == generation)?.made_from.as_ref())
     }
 
+    /// Whether this attempt's data was seen here and has been replaced, as far as the head remembers.
+    pub fn remembers(&self, attempt: AttemptId) -> bool {
+        self.history.iter().any(|former| former.attempt == attempt)
+    }
+
     /// Whether readers see this attempt's data.
     pub fn shows(&self, attempt: AttemptId) -> bool {
         self.publication.as_ref().is_some_and(|publication| publication.attempt == attempt)

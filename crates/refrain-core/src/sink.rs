@@ -89,6 +89,12 @@ pub trait Sink: Send + Sync + Debug {
     /// The versions that can be read, newest first; the published one is among them.
     fn versions(&self, slot: &SlotAddress) -> Result<Vec<Version>>;
 
+    /// Refuses a version that can be read and not be published again, such as a directory that a person put where a file is
+    /// published.
+    fn demand_restorable(&self, _slot: &SlotAddress, _generation: Generation) -> Result<()> {
+        Ok(())
+    }
+
     /// Copies a version that can be read, the published one or a kept one, to a place in the sink's own terms that is
     /// nobody's yet (an empty directory for a tree), and makes sure that the copy is what was published. An error of kind
     /// `invalid` when the version is not there.

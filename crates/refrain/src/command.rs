@@ -15,6 +15,7 @@ use crate::task::{CommandClock, CommandLine, Task};
 use refrain_core::{CrashPoint, Error, ErrorKind, Partition, Result, TaskEnd};
 use refrain_input::stat_digest;
 use std::fs::File;
+use std::path::PathBuf;
 
 /// Where the command's standard output goes when it is no output of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +133,14 @@ fn start(work: &mut Work<'_>, command: CommandLine, stdout: Stdout, log: Option<
     spec.timeout = task.timeout;
     spec.grace = task.grace;
     spec.sole_parent = work.driver.boundary.outside.sole_parent;
+    spec.outputs = work.outputs.iter().map(|output| as_the_kernel_names(output.staging.path())).collect();
     supervised(work, spec, log)
+}
+
+/// The path without symbolic links on the way to it, as a descriptor's link in `/proc` shows it; a file is not there yet.
+fn as_the_kernel_names(path: PathBuf) -> PathBuf {
+    let resolved = path.parent().and_then(|parent| Some(parent.canonicalize().ok()?.join(path.file_name()?)));
+    resolved.unwrap_or(path)
 }
 
 fn supervised(work: &mut Work<'_>, mut spec: CommandSpec, log: Option<&OutputLog>) -> Result<Ended, Failure> {
@@ -220,6 +228,17 @@ fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
             survivor.command, survivor.pid
         );
         return failed(ErrorKind::Guard, message, None);
+    }
+    if let Some(writer) = ended.leftovers.iter().find(|process| process.writes) {
+        let message = format!(
+            "a process that the command of `{key}` left behind was still writing to its output {} later: {} (pid {})",
+            refrain_core::format_duration(work.driver.plan.task.grace),
+            writer.command,
+            writer.pid
+        );
+        let hint = "let the command wait for it, or send what it writes elsewhere (`> /dev/null`)";
+        return failed(ErrorKind::Guard, message, None)
+            .map(|failure| Failure { error: failure.error.hint(hint), ..failure });
     }
     None
 }

@@ -161,7 +161,7 @@ impl Boundary {
         if publication.run.generation < run.generation {
             return unpublished("its newest run is not published");
         }
-        if !everywhere(self, publication)? {
+        if !everywhere(self, &summary.key, publication)? {
             return Ok(Standing::InPart("it is decided, and an output is still to follow".to_owned()));
         }
         if run.generation > Generation::new(1) && self.has_surplus(task, &run)? {

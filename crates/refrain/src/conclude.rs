@@ -35,8 +35,14 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
         }
         Some(error) => report.fail(error),
     }
+    let lost = match answer {
+        Answer::Refused(Refusal::DataLost(_)) => driver.machine.decided(),
+        _ => None,
+    };
     match answer {
         Answer::Published | Answer::Decided | Answer::Pending(_) => report.window = Window::Published,
+        // It is decided all the same.
+        _ if lost.is_some() => report.window = Window::Published,
         Answer::Unknown(_) => report.window = Window::Unknown,
         _ => {}
     }
@@ -62,6 +68,7 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     }
     let stands = match answer {
         Answer::Pending(publication) => Some(publication.as_ref()),
+        Answer::Refused(_) => lost,
         _ => driver.sealed.as_ref().filter(|_| report.window != Window::NothingPublished),
     };
     if let Some(publication) = stands {
@@ -259,7 +266,7 @@ pub(crate) fn refused(boundary: &Boundary, plan: &Plan, refusal: &Refusal) -> Er
     }
 }
 
-fn not_the_owner(boundary: &Boundary, plan: &Plan, slot: &SlotAddress, head: &Head) -> Error {
+pub(crate) fn not_the_owner(boundary: &Boundary, plan: &Plan, slot: &SlotAddress, head: &Head) -> Error {
     let key = &plan.key;
     let at = boundary.locate(slot);
     let error = Error::refused(format!("{at} belongs to `{}`; `{key}` may not replace it", head.owner));
@@ -282,5 +289,5 @@ impl Report {
 /// Whether the head that stands there now remembers this attempt as one that was published before.
 fn was_published(driver: &Driver<'_>) -> bool {
     let Some(Other::Head(head)) = &driver.other else { return false };
-    head.history.iter().any(|former| former.attempt == driver.id)
+    head.remembers(driver.id)
 }

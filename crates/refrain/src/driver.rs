@@ -312,7 +312,7 @@ impl<'b> Driver<'b> {
             slots: self.machine.known_slots().clone(),
             fresh_slot_id: ids::slot(),
             fresh_version: ids::version(),
-            take_over: self.options.adopt,
+            take_over: self.options.adopt && self.publishes_at(slot),
         };
         self.reach(CrashPoint::BeforeClaim);
         match self.boundary.sinks.of(slot)?.claim(slot, &request)? {
@@ -325,6 +325,12 @@ impl<'b> Driver<'b> {
                 self.machine.claim_fenced(&head);
                 self.other = Some(Other::Head(Box::new(head)));
             }
+            refrain_core::ClaimAnswer::Refused(head, refrain_core::ClaimRefusal::Owner)
+                if self.recovers || !self.publishes_at(slot) =>
+            {
+                tracing::info!(rule = "2.4", %slot, owner = %head.owner, "another key publishes there now: left alone");
+                self.machine.give_up(slot, head);
+            }
             refrain_core::ClaimAnswer::Refused(head, why) => {
                 let (slot, head) = (slot.clone(), Box::new(head));
                 self.machine.claim_refused(match why {
@@ -335,6 +341,10 @@ impl<'b> Driver<'b> {
         }
         self.reach(CrashPoint::AfterClaim);
         Ok(())
+    }
+
+    fn publishes_at(&self, slot: &SlotAddress) -> bool {
+        self.plan.outputs.iter().any(|output| output.slot == *slot)
     }
 
     /// 4.3

@@ -5,14 +5,15 @@
 
 use crate::boundary::{Boundary, Options, Repeat};
 use crate::compact;
+use crate::conclude::not_the_owner;
 use crate::lineage::Lineages;
 use crate::plan::{Plan, PlannedSource};
 use crate::report::{Conclusion, Report, exit_code};
 use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
-    Adopt, Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, KeyState, Outcome, OutputSlot,
-    Publication, Result, RunRecord, Want, Window,
+    Adopt, Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, Key, KeyState, Outcome,
+    OutputSlot, Publication, Result, RunRecord, Want, Window,
 };
 
 /// Stands for the version of an input that is not there.
@@ -44,9 +45,9 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
         boundary.refuse_lost_heads(plan, state.as_ref(), published.is_some())?;
     }
     if options.adopt
-        && let Some((theirs, line)) = others(boundary, plan)?
+        && let Some(line) = others(boundary, plan)?
     {
-        return Ok(Peek::Go { want: rerun(known.max(theirs)), notes: vec![line] });
+        return Ok(Peek::Go { want: rerun(current), notes: vec![line] });
     }
     if options.repeat == Repeat::Always {
         // 13.1: also later than what other outputs show, should the record of the first one be damaged.
@@ -77,24 +78,22 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     let open = taken
         || state.is_some_and(|state| state.lease.is_some())
         || !unsettled(boundary, &plan.key, Some(1))?.is_empty();
-    if open || !everywhere(boundary, &publication)? {
+    if open || !everywhere(boundary, &plan.key, &publication)? {
         return Ok(Peek::Go { want: Want::Continue, notes: Vec::new() });
     }
     Ok(Peek::Ended(Box::new(already_published(boundary, plan, &publication, &changes))))
 }
 
-/// The newest publication of another key at an output of this one, which is to be taken over: it is replaced as an own
-/// one would be, and kept as a version.
-fn others(boundary: &Boundary, plan: &Plan) -> Result<Option<(Generation, String)>> {
-    let mut newest: Option<(Generation, String)> = None;
+/// An output at which another key publishes, or last claimed, and which is to be taken over: what stands there is replaced
+/// as an own publication would be, and kept as a version.
+fn others(boundary: &Boundary, plan: &Plan) -> Result<Option<String>> {
     for output in &plan.outputs {
-        let Some(head) = boundary.sinks.of(&output.slot)?.read(&output.slot)? else { continue };
-        if head.owner != plan.key && newest.as_ref().is_none_or(|(generation, _)| *generation < head.generation()) {
-            let line = format!("taking {} over from `{}`", boundary.locate(&output.slot), head.owner);
-            newest = Some((head.generation(), line));
+        let head = boundary.sinks.of(&output.slot)?.read(&output.slot)?;
+        if let Some(head) = head.filter(|head| head.owner != plan.key) {
+            return Ok(Some(format!("taking {} over from `{}`", boundary.locate(&output.slot), head.owner)));
         }
     }
-    Ok(newest)
+    Ok(None)
 }
 
 /// The latest generation that any output shows.
@@ -188,15 +187,21 @@ fn anchor_head(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>, adopt
     boundary.sinks.of(anchor)?.read(anchor)
 }
 
-/// Whether every slot of the run shows the attempt that its anchor was just seen to show.
-pub(crate) fn everywhere(boundary: &Boundary, publication: &Publication) -> Result<bool> {
+/// Whether every slot of the run shows the attempt that its anchor was just seen to show, or what another key published
+/// there since.
+pub(crate) fn everywhere(boundary: &Boundary, key: &Key, publication: &Publication) -> Result<bool> {
     for slot in publication.run.slots().skip(1) {
         let head = boundary.sinks.of(slot)?.read(slot)?;
-        if !head.is_some_and(|head| head.shows(publication.attempt)) {
+        if !head.is_some_and(|head| head.shows(publication.attempt) || is_taken(&head, key)) {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether another key took the slot over and has published there.
+fn is_taken(head: &Head, key: &Key) -> bool {
+    head.owner != *key && head.publication.is_some()
 }
 
 /// What a run now would be made from that the publication was not; an input that is stale counts as changed.
@@ -284,11 +289,17 @@ fn refuse_change(plan: &Plan, publication: &Publication, changes: &[Difference])
     })
 }
 
-/// An error when what stands at a slot is not what was published there.
+/// An error when what stands at a slot is not what was published there, or is another key's.
 pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Option<Error>> {
     for slot in publication.run.slots() {
         let sink = boundary.sinks.of(slot)?;
         let head: Option<Head> = sink.read(slot)?;
+        if let Some(head) = head.as_ref().filter(|head| is_taken(head, &plan.key)) {
+            if plan.outputs.iter().any(|output| output.slot == *slot) {
+                return Ok(Some(not_the_owner(boundary, plan, slot, head)));
+            }
+            continue; // the task publishes elsewhere now
+        }
         let can = sink.capabilities();
         let kept = if can.keeps_changes { "; what stands there now is kept as a version" } else { "" };
         let (what, kept) = match sink.condition(slot, head.as_ref())? {

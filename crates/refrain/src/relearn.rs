@@ -89,7 +89,7 @@ impl Boundary {
         let holder = head.claim.as_ref().map(|claim| claim.holder);
         let token = holder.filter(|holder| holder.attempt == publication.attempt).map(|holder| holder.token);
         // An output that is still to follow is for the next run or `refrain recover`.
-        let outcome = if everywhere(self, publication)? { Outcome::Published } else { Outcome::Decided };
+        let outcome = if everywhere(self, key, publication)? { Outcome::Published } else { Outcome::Decided };
         Ok(AttemptRecord {
             attempt: publication.attempt,
             key: key.clone(),

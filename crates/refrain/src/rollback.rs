@@ -37,6 +37,9 @@ impl Boundary {
                 .hint(format!("refrain log {} shows its attempts", key.task)));
         };
         let (to, how) = self.choose_version(key, &published, to)?;
+        for slot in published.run.slots() {
+            self.sinks.of(slot)?.demand_restorable(slot, to)?;
+        }
         let plan = with_outputs(plan, &published.run);
         let current = state.and_then(|state| state.run).map_or(published.run.generation, |run| run.generation);
         let want = Want::Rerun { from: current.max(published.run.generation) };

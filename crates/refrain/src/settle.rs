@@ -47,6 +47,7 @@ pub(crate) fn unsettled(boundary: &Boundary, key: &Key, limit: Option<u32>) -> R
 fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
     let shown = driver.machine.heads().values().any(|head| head.shows(record.attempt));
     let follows = shown && !shows_everywhere(driver, record.attempt);
+    let taken_over = driver.machine.given_up().values().any(|head| head.remembers(record.attempt));
     let judged = record.run.map(|run| {
         let at_its_anchor = |slot: &SlotAddress, head: &Head| {
             head.publication.as_ref().is_some_and(|publication| publication.run.anchor() == Some(slot))
@@ -59,6 +60,8 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
         // Another output is still to follow: not settled yet.
         _ if follows => (Outcome::Decided, Window::Published),
         _ if shown => (Outcome::Published, Window::Published),
+        // It was published where another key publishes now.
+        _ if taken_over => (Outcome::Superseded, Window::Published),
         Some(Verdict::Published) => (Outcome::Published, Window::Published),
         Some(Verdict::Superseded) => (Outcome::Superseded, Window::NothingPublished),
         Some(Verdict::Never) | None => (Outcome::Error, Window::NothingPublished),
@@ -98,7 +101,9 @@ fn shows_everywhere(driver: &Driver<'_>, attempt: AttemptId) -> bool {
     else {
         return false;
     };
+    let given_up = driver.machine.given_up();
     run.slots()
+        .filter(|slot| !given_up.contains_key(slot))
         .all(|slot| heads.get(slot).is_some_and(|head| head.shows(attempt) || head.generation() > run.generation))
 }
 

@@ -225,7 +225,12 @@ impl Boundary {
         if status.state != State::Published {
             return Ok(());
         }
-        if let Some(error) = drift(self, &plan, &publication)? {
+        // What another key took over counts only where the task, as it is declared, still publishes.
+        let drifted = match drift(self, &plan, &publication)? {
+            Some(_) => drift(self, &self.plan_of(&key).unwrap_or(plan), &publication)?,
+            None => None,
+        };
+        if let Some(error) = drifted {
             status.state = State::Drifted;
             status.note = Some(error.message);
         } else if let Some(stale) = lineages.stale(&key, &publication)?.first() {

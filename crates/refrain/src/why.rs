@@ -118,7 +118,7 @@ impl Boundary {
             why.because.push(format!("attempt {} ended without a word; the next run settles it", lease.attempt));
         }
         match find_published(self, plan, state.as_ref())? {
-            Some(publication) if !everywhere(self, &publication)? => {
+            Some(publication) if !everywhere(self, &plan.key, &publication)? => {
                 why.would = Would::Recover;
                 why.because.push(format!(
                     "version {} is published at its first output, and another output is still to follow",

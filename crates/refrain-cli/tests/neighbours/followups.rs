@@ -36,6 +36,8 @@ fn without_the_second_outputs_sealed_data_run_is_refused_and_rerun_heals_both_ou
         let call = run(&home, &FLAGS, SECOND);
         let call = call.says("the sealed output for").says("--rerun");
         assert_eq!(call.output.code, Some(125), "{}", call.output);
+        // It is decided, and to deny that would be false.
+        assert_closes(&call.output, PUBLISHED);
         assert_eq!((home.read("a.csv"), home.exists("b.csv")), ("one\n".into(), false));
     }
     assert!(!home.run(["recover"]).stderr.contains("is finished"));

@@ -100,3 +100,69 @@ fn a_take_over_that_fails_leaves_the_former_owner_its_publication() {
     run(&home, &["job", "--out", "out.csv", "--adopt"], OURS).published();
     assert_eq!(home.read("out.csv"), "ours\n");
 }
+
+#[test]
+fn a_task_that_moves_away_from_what_another_took_over_goes_on_elsewhere() {
+    let home = home();
+    run(&home, &["job", "--out", "a.csv"], OURS).published();
+    run(&home, &["other", "--adopt", "--out", "a.csv"], THEIRS).published();
+    // Where it still publishes there, a person must decide.
+    run(&home, &["job", "--out", "a.csv"], OURS).nothing(125, "refused").says("belongs to `other`");
+    let call = run(&home, &["job", "--out", "b.csv"], OURS).published();
+    assert_eq!(call.number("generation"), 2);
+    assert_eq!((home.read("a.csv"), home.read("b.csv")), ("theirs\n".into(), "ours\n".into()));
+    run(&home, &["job", "--out", "b.csv"], OURS).already_published();
+    run(&home, &["job", "--rerun", "--adopt", "--out", "b.csv"], OURS).published();
+    run(&home, &["other", "--out", "a.csv"], THEIRS).already_published();
+    home.run(["recover"]).success().says("nothing to recover");
+}
+
+const SPLIT: &str = "[task.job]\ncommand = 'echo ours > $REFRAIN_OUT_A'\nout.a = 'a.csv'\n\
+    [task.other]\ncommand = 'echo theirs > $REFRAIN_OUT_B'\nout.b = 'b.csv'\n";
+const WHOLE: &str = "[task.job]\ncommand = 'echo ours > $REFRAIN_OUT_A; echo ours > $REFRAIN_OUT_B'\nout.a = 'a.csv'\nout.b = 'b.csv'\n";
+
+#[test]
+fn of_a_task_that_is_split_each_part_keeps_its_output() {
+    // Not killed; killed when it is decided and the second output is still to follow; before it is decided.
+    for point in [None, Some("after-commit"), Some("before-commit")] {
+        let home = home();
+        home.write("refrain.toml", WHOLE);
+        home.run(["run", "job"]).success();
+        if let Some(point) = point {
+            home.refrain().env("REFRAIN_CRASH_AT", point).run(["run", "job", "--rerun"]).expect_signal(9);
+        }
+        home.write("refrain.toml", SPLIT);
+        home.run(["run", "other", "--adopt"]).success();
+        let call = home.run(["run", "job"]);
+        assert_eq!(call.code, Some(0), "{point:?}: {call}");
+        assert_eq!((home.read("a.csv"), home.read("b.csv")), ("ours\n".into(), "theirs\n".into()), "{point:?}");
+        let call = home.run(["run", "job", "--adopt"]);
+        assert_eq!(call.code, Some(0), "{point:?}: {call}");
+        home.run(["run", "other"]).success().says("already published");
+        home.run(["recover"]).success().says("nothing to recover");
+        for task in ["job", "other"] {
+            let (state, ..) = crate::status(&home, task);
+            assert!(["published", "stale"].contains(&state.as_str()), "{point:?} {task}: {state}");
+        }
+        home.run(["gc"]).success();
+        home.run(["gc"]).success().says("removed 0 staging");
+    }
+}
+
+#[test]
+fn what_was_taken_over_and_is_taken_back_is_a_new_version() {
+    let home = home();
+    run(&home, &["job", "--out", "out.csv"], OURS).published();
+    run(&home, &["other", "--adopt", "--out", "out.csv"], THEIRS).published();
+    run(&home, &["other", "--rerun", "--out", "out.csv"], THEIRS).published();
+    let call = run(&home, &["job", "--adopt", "--out", "out.csv"], "echo again > $REFRAIN_OUT").published();
+    assert_eq!(call.number("generation"), 2);
+    assert_eq!(home.read("out.csv"), "again\n");
+    let log = home.run(["log", "job", "--json"]).success().stdout;
+    let entries: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let published =
+        entries.iter().filter(|entry| entry["ending"]["outcome"] == "published").map(|entry| entry["run"].to_string());
+    let mut runs: Vec<_> = published.collect();
+    runs.dedup();
+    assert_eq!(runs.len(), 2, "{log}");
+}

@@ -68,23 +68,44 @@ fn spk_07_a_detached_worker_that_survives_term_writes_only_into_its_own_staging(
 }
 
 #[test]
-fn proc_11_a_child_that_still_writes_is_ended_before_the_seal() {
+fn proc_11_a_child_that_still_writes_may_come_to_its_end_before_the_seal() {
     let home = Home::temp(BIN);
-    let writer = script(
+    let appends = script(
         &home,
-        "(echo $$ > /dev/null; sh -c 'echo $$ > @HOME@/writer; while :; do echo line >> $REFRAIN_OUT/log; done') & \
-         while [ ! -s @HOME@/writer ] || [ ! -s $REFRAIN_OUT/log ]; do sleep 0.01; done",
+        "(for i in 1 2 3 4 5; do echo $i; while [ ! -e @HOME@/ended ]; do sleep 0.01; done; sleep 0.02; done) > $REFRAIN_OUT & \
+         while [ ! -s $REFRAIN_OUT ]; do sleep 0.01; done; (sleep 0.1; touch @HOME@/ended) &",
     );
-    let output = home.run(args("t", "out/", &writer)).success();
-    output.says("ended a process that the command left behind");
+    home.run(args("t", "out.csv", &appends)).success();
+    assert_eq!(home.read("out.csv"), "1\n2\n3\n4\n5\n");
+    home.run(args("t", "out.csv", "false")).success().says("already published");
+}
+
+#[test]
+fn proc_11_a_child_that_does_not_stop_writing_is_ended_and_its_half_output_is_not_published() {
+    let home = Home::temp(BIN);
+    let config = |rest: &str| {
+        let writer = "sh -c 'echo $$ > writer; while :; do echo line; done' >> $REFRAIN_OUT & \
+            while [ ! -s writer ] || [ ! -s $REFRAIN_OUT ]; do sleep 0.01; done";
+        format!("[task.t]\ngrace = '10ms'\nout.o = 'out.csv'\ncommand = \"\"\"{writer}; {rest}\"\"\"\n")
+    };
+    home.write("refrain.toml", config("true"));
+    let output = home.run(["run", "t"]).expect_code(123).says("Nothing was published.");
+    output.says("was still writing to its output 10ms later: sh -c").says("let the command wait for it");
     gone("the writer", pid_in(&home, "writer"));
-    let content = home.read("out/log");
-    assert!(content.starts_with("line\n"));
-    // What is published is what was hashed.
-    let show = home.run(["show", "out"]).success();
+    assert!(!home.exists("out.csv"));
+    // The command's own failure comes first.
+    fs::remove_file(home.join("writer")).unwrap();
+    home.write("refrain.toml", config("exit 7"));
+    home.run(["run", "t"]).expect_code(7);
+    // One that does not write to the output is no reason to refuse it; what is published is what was hashed.
+    let waiter = script(&home, "echo line > $REFRAIN_OUT; sleep 1000 & echo $! > @HOME@/waiter");
+    home.write("refrain.toml", "");
+    home.run(args("t", "out.csv", &waiter)).success().says("ended a process that the command left behind");
+    gone("the waiter", pid_in(&home, "waiter"));
+    let show = home.run(["show", "out.csv"]).success();
     assert!(show.stdout.contains("what was published"), "{show}");
-    home.run(args("t", "out/", "false")).success().says("already published");
-    assert_eq!(home.read("out/log"), content);
+    home.run(args("t", "out.csv", "false")).success().says("already published");
+    assert_eq!(home.read("out.csv"), "line\n");
 }
 
 #[test]

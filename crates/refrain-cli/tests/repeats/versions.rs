@@ -131,3 +131,17 @@ fn another_tasks_output_is_refused_and_its_owner_is_named() {
     assert_eq!(home.read("out.csv"), "ours\n", "taken over on purpose");
     run(&home, &["owner", "--out", "out.csv"], "echo theirs > $REFRAIN_OUT").nothing(125, "refused").says("`other`");
 }
+
+#[test]
+fn a_directory_put_where_a_file_was_published_is_kept_and_no_rollback_to_it_is_begun() {
+    let flags = ["job", "--out", "out.csv"];
+    let home = home();
+    run(&home, &flags, "echo one > $REFRAIN_OUT").published();
+    fs::remove_file(home.join("out.csv")).unwrap();
+    home.write("out.csv/by-hand", "theirs\n");
+    run(&home, &["job", "--out", "out.csv", "--rerun"], "echo two > $REFRAIN_OUT").published();
+    let refused = home.run(["rollback", "job", "--to", "1"]);
+    assert_fails(&refused, &["is a directory, put there by hand, and the output is a file", "look at"]);
+    run(&home, &flags, "exit 9").already_published();
+    assert_eq!(home.read("out.csv"), "two\n");
+}

@@ -253,6 +253,10 @@ impl Sink for LocalSink {
         self.site(slot)?.versions()
     }
 
+    fn demand_restorable(&self, slot: &SlotAddress, generation: Generation) -> Result<()> {
+        self.site(slot)?.demand_restorable(generation)
+    }
+
     fn restore(&self, slot: &SlotAddress, generation: Generation, into: &str) -> Result<()> {
         self.site(slot)?.restore(generation, Path::new(into))
     }

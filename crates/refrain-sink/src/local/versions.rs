@@ -207,6 +207,7 @@ impl Site<'_> {
     /// that what is in its place after the copy was whole during it.
     pub(crate) fn restore(&self, generation: Generation, into: &Path) -> Result<()> {
         let source = self.source(generation)?;
+        self.demand_same_kind(&source)?;
         let from = &source.location;
         let look = || Stat::through(from).map_err(|error| problem("look at", from, error));
         let before = look()?;
@@ -222,6 +223,27 @@ impl Site<'_> {
         }
         copied.map_err(|error| problem("copy the version", from, error))?;
         source.sealed.as_ref().map_or(Ok(()), |sealed| self.demand_whole(&source, sealed, into))
+    }
+
+    /// Refuses a version that is not of the output's kind.
+    pub(crate) fn demand_restorable(&self, generation: Generation) -> Result<()> {
+        self.demand_same_kind(&self.source(generation)?)
+    }
+
+    fn demand_same_kind(&self, source: &Source) -> Result<()> {
+        let at = &source.location;
+        let Some(stat) = Stat::through(at).map_err(|error| problem("look at", at, error))? else { return Ok(()) };
+        let (wanted, fits) = match self.kind() {
+            LocalKind::File => ("file", stat.is_file()),
+            LocalKind::Directory => ("directory", stat.is_directory()),
+        };
+        if fits {
+            return Ok(());
+        }
+        let (what, target, found) = (&source.what, self.target.display(), stat.noun());
+        let error = format!("{what} of `{target}` is {found}, put there by hand, and the output is a {wanted}");
+        let hint = format!("look at `{}`; choose another version, or publish anew with --rerun", at.display());
+        Err(Error::invalid(error).hint(hint))
     }
 
     fn source(&self, generation: Generation) -> Result<Source> {

@@ -84,7 +84,7 @@ impl Boundary {
                 }
                 continue;
             };
-            if !everywhere(self, &publication)? {
+            if !everywhere(self, &key, &publication)? {
                 readable.unfinished.push(key.clone());
             }
             match pinned(&key, &output, &publication) {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub struct Leftover {
     pub pid: i32,
     /// Its command line, shortened.
     pub command: String,
+    /// Whether it had an output of the command open for writing when it was found: it may have been ended in the middle.
+    pub writes: bool,
 }
 
 /// What became of an attempt's processes.
@@ -44,7 +47,10 @@ pub struct Sweep {
 ///
 /// When `/proc` cannot be read.
 pub fn find_by_attempt(attempt: &str) -> io::Result<Vec<Leftover>> {
-    Ok(Tree::of_attempt(attempt).members()?.iter().map(leftover).collect())
+    Ok({
+        let tree = Tree::of_attempt(attempt);
+        tree.members()?.iter().map(|stat| tree.leftover(stat)).collect()
+    })
 }
 
 /// Ends what still runs of an attempt whose Refrain is dead: TERM, a second of grace, KILL; back within about 6 seconds.
@@ -68,29 +74,37 @@ pub(super) struct Tree {
     sole_parent: bool,
     /// Orphans come to us, so our own list of children shows whether there are any.
     orphans_come_here: bool,
+    /// Where the command writes its outputs.
+    outputs: Vec<PathBuf>,
 }
 
 impl Tree {
     fn of_attempt(attempt: &str) -> Self {
-        Self { attempt: attempt.to_owned(), group: None, sole_parent: false, orphans_come_here: false }
+        let attempt = attempt.to_owned();
+        Self { attempt, group: None, sole_parent: false, orphans_come_here: false, outputs: Vec::new() }
     }
 
     pub(super) fn of_command(attempt: &str, group: i32, sole_parent: bool, orphans_come_here: bool) -> Self {
-        Self { attempt: attempt.to_owned(), group: Some(group), sole_parent, orphans_come_here }
+        Self { group: Some(group), sole_parent, orphans_come_here, ..Self::of_attempt(attempt) }
+    }
+
+    pub(super) fn writing_to(self, outputs: Vec<PathBuf>) -> Self {
+        Self { outputs, ..self }
     }
 
     /// Ends what the command left behind, after its direct child has ended.
-    ///
-    /// Nearly always nothing is left, and then this costs one look at the list of our children: as orphans come to us, each living
-    /// descendant hangs below one of them.
     pub(super) fn end_leftovers(&self, grace: Duration) -> io::Result<Sweep> {
-        if self.orphans_come_here && procfs::is_ours() {
-            let known = Known::lock();
-            if procfs::own_children().is_some_and(|children| children.iter().all(|pid| known.processes.contains(pid))) {
-                return Ok(Sweep::default());
-            }
+        if self.nothing_is_left() { Ok(Sweep::default()) } else { self.end(grace) }
+    }
+
+    /// Nearly always so, and then this costs one look at the list of our children: as orphans come to us, each living
+    /// descendant hangs below one of them.
+    pub(super) fn nothing_is_left(&self) -> bool {
+        if !self.orphans_come_here || !procfs::is_ours() {
+            return false;
         }
-        self.end(grace)
+        let known = Known::lock();
+        procfs::own_children().is_some_and(|children| children.iter().all(|pid| known.processes.contains(pid)))
     }
 
     /// TERM, wait up to `grace`, KILL, wait until really gone. Looks again after each round, because a process may fork meanwhile.
@@ -104,7 +118,11 @@ impl Tree {
             let now = Instant::now();
             let mut pinned = Vec::with_capacity(members.len());
             for stat in &members {
-                let first_time = seen.insert((stat.pid, stat.start_ticks), leftover(stat)).is_none();
+                let first_time = !seen.contains_key(&(stat.pid, stat.start_ticks));
+                if first_time {
+                    // As it is before it is told to end.
+                    seen.insert((stat.pid, stat.start_ticks), self.leftover(stat));
+                }
                 let Some(process) = Pinned::new(stat) else { continue };
                 if now >= kill_at {
                     process.signal(Signal::KILL);
@@ -116,8 +134,9 @@ impl Tree {
                 pinned.push(process);
             }
             if members.is_empty() || now >= give_up_at {
-                let survivors: Vec<_> = members.iter().map(leftover).collect();
-                let ended = seen.into_values().filter(|one| !survivors.contains(one)).collect();
+                let survivors: Vec<_> = members.iter().map(|stat| self.leftover(stat)).collect();
+                let survives = |one: &Leftover| survivors.iter().any(|survivor| survivor.pid == one.pid);
+                let ended = seen.into_values().filter(|one| !survives(one)).collect();
                 return Ok(Sweep { ended, survivors });
             }
             // After KILL look again soon: only a pass that finds nothing proves that nothing was forked in time.
@@ -134,6 +153,24 @@ impl Tree {
             process.signal(Signal::CONT);
         }
         Ok(())
+    }
+
+    /// The living members that have an output open for writing, pinned.
+    pub(super) fn writers(&self) -> io::Result<Vec<Pinned>> {
+        let members = self.members()?;
+        Ok(members.iter().filter(|stat| self.writes(stat)).filter_map(Pinned::new).collect())
+    }
+
+    fn writes(&self, stat: &Stat) -> bool {
+        // Asked of nobody where there is nothing to compare with: it is a look at each open file.
+        !self.outputs.is_empty()
+            && procfs::written_by(stat.pid)
+                .iter()
+                .any(|file| self.outputs.iter().any(|output| file.starts_with(output)))
+    }
+
+    fn leftover(&self, stat: &Stat) -> Leftover {
+        Leftover { pid: stat.pid, command: procfs::command_line(stat), writes: self.writes(stat) }
     }
 
     /// Every living member, pinned.
@@ -287,8 +324,4 @@ fn lineage_of_self(living: &[Stat]) -> BTreeSet<i32> {
 
 fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
-}
-
-fn leftover(stat: &Stat) -> Leftover {
-    Leftover { pid: stat.pid, command: procfs::command_line(stat) }
 }

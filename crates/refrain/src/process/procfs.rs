@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 use super::ATTEMPT_VARIABLE;
 
@@ -99,6 +100,23 @@ pub(super) fn own_children() -> Option<Vec<i32>> {
         children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
     Some(children)
+}
+
+/// The files that a process has open for writing, as far as it may be asked (proc_pid_fd(5), proc_pid_fdinfo(5)).
+pub(super) fn written_by(pid: i32) -> Vec<PathBuf> {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let written = descriptors.flatten().filter_map(|descriptor| {
+        let number = descriptor.file_name();
+        let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", number.display())).ok()?;
+        is_for_writing(&about).then(|| fs::read_link(descriptor.path()).ok())?
+    });
+    written.collect()
+}
+
+/// Whether the access mode among the octal flags, as open(2) takes them, is another than O_RDONLY.
+fn is_for_writing(about: &str) -> bool {
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 != 0)
 }
 
 /// What a person would recognise the process by: its command line, shortened, else its short name.

@@ -65,6 +65,8 @@ pub struct CommandSpec {
     /// This program starts child processes only through this module (true of the `refrain` program, hardly of a library's user). Then an
     /// orphan that hides both marker and group (`env -i setsid ...`) is recognised as the command's, too.
     pub sole_parent: bool,
+    /// Where the command writes its outputs: what it leaves behind and still writes there has the grace to end by itself.
+    pub outputs: Vec<PathBuf>,
 }
 
 impl CommandSpec {
@@ -80,6 +82,7 @@ impl CommandSpec {
             timeout: None,
             grace: DEFAULT_GRACE,
             sole_parent: false,
+            outputs: Vec::new(),
         }
     }
 }
@@ -295,6 +298,7 @@ pub fn spawn(spec: CommandSpec) -> Result<Running, SpawnError> {
         guard.watch(group_number);
     }
     let tree = Tree::of_command(&spec.attempt, group_number, spec.sole_parent, orphans_come_here);
+    let tree = tree.writing_to(spec.outputs);
     let mut running =
         Running { child, group, tree, guard, terminal, deadline, grace: spec.grace, waited_for: false, warnings };
     if let Some(terminal) = &mut running.terminal {

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::guard::{self, Guard};
-use super::leftovers::{LEFTOVER_GRACE, Leftover, REALLY_GONE, Sweep, wait_gone};
+use super::leftovers::{LEFTOVER_GRACE, Leftover, Pinned, REALLY_GONE, Sweep, wait_gone};
 use super::spawn::Running;
 use super::terminal::Terminal;
 
@@ -145,7 +145,8 @@ enum Change {
 /// Waits for the command's end, or brings it about.
 ///
 /// On the time limit, a signal or the loss of the lease the whole tree gets TERM (INT for INT), then `grace`, then KILL; a second signal during
-/// the grace means KILL at once. A command that ended of itself leaves nothing behind: what it did leave is ended within about a second and named.
+/// the grace means KILL at once. A command that ended of itself leaves nothing behind: what still writes to its outputs has the grace to come to its
+/// end, then everything that is left is ended within about a second and named.
 ///
 /// # Errors
 ///
@@ -154,7 +155,10 @@ enum Change {
 pub fn supervise(mut running: Running, events: &EventReceiver) -> io::Result<Ended> {
     start_watcher(&mut running, events)?;
     let mut watch = Watch { running, events, exited: false, ending: false };
-    let why = watch.until_something_happens()?;
+    let mut why = watch.until_something_happens()?;
+    if why == Why::Exited {
+        why = watch.until_nobody_writes()?;
+    }
     let sweep = match why {
         Why::Exited => watch.running.tree.end_leftovers(LEFTOVER_GRACE)?,
         Why::Signalled(number) if number == Signal::INT.as_raw() => watch.terminate(Signal::INT)?,
@@ -185,6 +189,24 @@ impl Watch<'_> {
                 return Ok(Why::Exited);
             }
         }
+    }
+
+    /// The command has ended; what it left behind may still be writing its outputs, for as long as the grace.
+    fn until_nobody_writes(&mut self) -> io::Result<Why> {
+        if self.running.tree.nothing_is_left() {
+            return Ok(Why::Exited);
+        }
+        let grace = Instant::now().checked_add(self.running.grace);
+        let until = grace.into_iter().chain(self.running.deadline).min();
+        while self.wait_for(self.running.tree.writers()?, until)? {
+            match self.events.next_until(until) {
+                None => break,
+                Some(Message::Event(Event::Signal(number))) => return Ok(Why::Signalled(number)),
+                Some(Message::Event(Event::LeaseLost)) => return Ok(Why::LeaseLost),
+                Some(Message::Child(..) | Message::Gone) => {}
+            }
+        }
+        Ok(Why::Exited)
     }
 
     /// Signals the tree, gives it the grace, then kills what is left of it.
@@ -220,9 +242,13 @@ impl Watch<'_> {
 
     /// Says whether nothing is left; else has a [`Message::Gone`] sent when it may be so.
     fn wait_for_the_rest(&self, until: Option<Instant>) -> io::Result<bool> {
-        let rest = self.running.tree.pinned()?;
+        Ok(!self.wait_for(self.running.tree.pinned()?, until)?)
+    }
+
+    /// Has a [`Message::Gone`] sent when these processes have ended; false when there are none.
+    fn wait_for(&self, rest: Vec<Pinned>, until: Option<Instant>) -> io::Result<bool> {
         if rest.is_empty() {
-            return Ok(true);
+            return Ok(false);
         }
         let reply = self.events.sender.clone();
         let limit = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
@@ -230,7 +256,7 @@ impl Watch<'_> {
             wait_gone(&rest, limit);
             drop(reply.send(Message::Gone));
         })?;
-        Ok(false)
+        Ok(true)
     }
 
     fn await_exit(&mut self, until: Instant) -> io::Result<()> {
@@ -289,7 +315,7 @@ impl Watch<'_> {
             // KILL was sent and the child hangs in the kernel; it can only end by that signal.
             let command = "the command itself".to_owned();
             if sweep.survivors.iter().all(|one| one.pid != self.running.pid()) {
-                sweep.survivors.push(Leftover { pid: self.running.pid(), command });
+                sweep.survivors.push(Leftover { pid: self.running.pid(), command, writes: false });
             }
             TaskExit::Signal(Signal::KILL.as_raw())
         };
