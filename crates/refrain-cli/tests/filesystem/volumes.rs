@@ -247,3 +247,12 @@ impl Drop for Directory {
         });
     }
 }
+
+#[test]
+fn a_file_is_published_again_at_once_where_the_filesystem_remembers_its_second_name() {
+    let below = tempfile();
+    let poor = Mount::bindfs(below.path());
+    let home = Home::at(BIN, poor.path().join("home"));
+    run(&home, "t", "out.csv", "echo 1 > $REFRAIN_OUT").success();
+    home.run(rerun("t", "out.csv", "echo 2 > $REFRAIN_OUT")).success();
+}

@@ -46,7 +46,11 @@ impl Stat {
 
     fn look(at: impl AsFd, path: &Path, flags: AtFlags) -> rustix::io::Result<Self> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-        let seen = rustix::fs::statx(at, path, flags, wanted)?;
+        let mut seen = rustix::fs::statx(&at, path, flags, wanted)?;
+        if seen.stx_nlink > 1 && FileType::from_raw_mode(seen.stx_mode.into()) == FileType::RegularFile {
+            // FUSE remembers attributes for a second: a name that was removed meanwhile may be counted still.
+            seen = rustix::fs::statx(&at, path, flags | AtFlags::STATX_FORCE_SYNC, wanted)?;
+        }
         let got = StatxFlags::from_bits_retain(seen.stx_mask);
         let nanoseconds =
             |time: rustix::fs::StatxTimestamp| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
