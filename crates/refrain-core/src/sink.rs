@@ -212,6 +212,8 @@ pub struct Staging<State> {
     pub place: String,
     /// Further variables for the task, by suffix of `REFRAIN_OUT_<NAME>`.
     pub extra: Vec<(String, String)>,
+    /// What whoever publishes it should be told, a line each.
+    pub remarks: Vec<String>,
     sealed: Option<SealedData>,
     state: PhantomData<State>,
 }
@@ -219,7 +221,7 @@ pub struct Staging<State> {
 impl Staging<Open> {
     /// A staging place that a sink has made.
     pub fn open(slot: SlotAddress, id: StagingId, place: String) -> Self {
-        Self { slot, id, place, extra: Vec::new(), sealed: None, state: PhantomData }
+        Self { slot, id, place, extra: Vec::new(), remarks: Vec::new(), sealed: None, state: PhantomData }
     }
 
     /// The place as a local path.
@@ -234,6 +236,7 @@ impl Staging<Open> {
             id: self.id,
             place: self.place,
             extra: self.extra,
+            remarks: self.remarks,
             sealed: Some(data),
             state: PhantomData,
         }

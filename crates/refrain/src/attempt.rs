@@ -319,7 +319,7 @@ impl<'b> Work<'b> {
         for output in std::mem::take(&mut self.outputs) {
             let guards = self.guards(&output.name);
             let sink = self.driver.boundary.sinks.of(&output.staging.slot)?;
-            let staging: Staging<Sealed> = sink.seal(output.staging, &guards).map_err(|error| {
+            let mut staging: Staging<Sealed> = sink.seal(output.staging, &guards).map_err(|error| {
                 let mut error = error.within(format!("output `{}`", output.name));
                 if several {
                     let variable = format!("`REFRAIN_OUT_{}`", variable_part(&output.name));
@@ -328,6 +328,7 @@ impl<'b> Work<'b> {
                 error
             })?;
             tracing::info!(rule = "5.8", output = %output.name, "sealed");
+            self.driver.notes.append(&mut staging.remarks);
             self.driver.reach(CrashPoint::AfterSeal);
             sealed.push(staging);
         }

@@ -146,3 +146,23 @@ fn fs_08_a_target_with_other_hard_links_is_refused_unless_adopted() {
     assert_eq!(home.read("out.csv"), "new\n");
     assert_eq!(home.read("mirror.csv"), "old\n", "the other name is left as it was, never written in place");
 }
+
+#[test]
+fn fs_04_an_owner_that_may_not_be_given_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    set_mode(directory.path(), 0o777);
+    let refrain = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", BIN]);
+        Output::of(command.args(arguments).current_dir(directory.path()), b"")
+    };
+    refrain(&["init"]).success();
+    let target = directory.path().join("out.csv");
+    fs::write(&target, "by root\n").unwrap();
+    chown(&target, Some(OWNER), Some(GROUP)).unwrap();
+    let adopt = ["run", "t", "--adopt", "--out", "out.csv", "--", "sh", "-c", "echo 1 > $REFRAIN_OUT"];
+    let told = format!("belonged to user {OWNER} and group {GROUP}");
+    refrain(&adopt).success().says(&told).says("it belongs to user 65534 and group 65534 from now on");
+    let again = refrain(&["run", "t", "--rerun", "--out", "out.csv", "--", "sh", "-c", "echo 2 > $REFRAIN_OUT"]);
+    assert_eq!(again.success().stderr.lines().count(), 1);
+}

@@ -31,8 +31,8 @@ impl Site<'_> {
     }
 
     /// Gives the root of the sealed output the mode, owner and group that it shall have when it is published: there
-    /// is no moment at which the target has the wrong ones.
-    pub(crate) fn take_over(&self, staged: &Path, stat: &Stat) -> Result<()> {
+    /// is no moment at which the target has the wrong ones. An owner or a group that this user may not give is told.
+    pub(crate) fn take_over(&self, staged: &Path, stat: &Stat) -> Result<Option<String>> {
         let replaced = Stat::through(&self.target).map_err(|error| problem("look at", &self.target, error))?;
         let replaced = replaced.filter(|replaced| replaced.kind == stat.kind);
         let apply = || match replaced {
@@ -48,7 +48,22 @@ impl Site<'_> {
             }
             None => self.group_of_parent(staged, stat),
         };
-        apply().map_err(|errno: Errno| problem("set mode and owner of", staged, errno.into()))
+        apply().map_err(|errno: Errno| problem("set mode and owner of", staged, errno.into()))?;
+        let Some(replaced) = replaced.filter(|replaced| (replaced.uid, replaced.gid) != (stat.uid, stat.gid)) else {
+            return Ok(None);
+        };
+        let now = look(staged)?.filter(|now| (now.uid, now.gid) != (replaced.uid, replaced.gid));
+        Ok(now.map(|now| {
+            format!(
+                "`{}` belonged to user {} and group {}, and this user may not give it to them: it belongs to user {} and \
+                 group {} from now on",
+                self.target.display(),
+                replaced.uid,
+                replaced.gid,
+                now.uid,
+                now.gid
+            )
+        }))
     }
 
     /// The staging is made with the right group; a task that moved a file there from elsewhere brought another one.

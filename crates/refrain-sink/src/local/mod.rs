@@ -237,8 +237,10 @@ impl Sink for LocalSink {
     }
 
     fn seal(&self, staging: Staging<Open>, guards: &Guards) -> Result<Staging<Sealed>> {
-        let data = self.site(&staging.slot)?.seal(&staging.id, guards)?;
-        Ok(staging.sealed(data))
+        let (data, remark) = self.site(&staging.slot)?.seal(&staging.id, guards)?;
+        let mut sealed = staging.sealed(data);
+        sealed.remarks.extend(remark);
+        Ok(sealed)
     }
 
     fn commit(&self, slot: &SlotAddress, request: &CommitRequest, options: &CommitOptions) -> Result<CommitAnswer> {

@@ -27,9 +27,11 @@ impl Measured {
 }
 
 impl Site<'_> {
+    /// What was sealed, and what whoever publishes it should be told.
+    ///
     /// # Crash safety
     /// When it returns, the staged output, its names and the head's name are durable.
-    pub(crate) fn seal(&self, staging: &StagingId, guards: &Guards) -> Result<SealedData> {
+    pub(crate) fn seal(&self, staging: &StagingId, guards: &Guards) -> Result<(SealedData, Option<String>)> {
         let directory = self.attempt_directory(staging)?;
         let staged = directory.join(self.base_name());
         self.demand_only_declared(&directory)?;
@@ -45,7 +47,7 @@ impl Site<'_> {
         self.demand_room(&directory)?;
         provenance::attach(&staged, &guards.provenance)
             .map_err(|error| problem("attach the provenance to", &staged, error))?;
-        self.take_over(&staged, &stat)?;
+        let remark = self.take_over(&staged, &stat)?;
         let measured = match self.kind() {
             LocalKind::File => crate::file::seal(self, &directory, &staged, guards)?,
             LocalKind::Directory => {
@@ -56,7 +58,7 @@ impl Site<'_> {
         durable::sync_directory(&slots).map_err(|error| incomplete(&slots, error))?;
         self.sink.memory().unsynced.remove(&self.head_path());
         let sealed = look(&staged)?.ok_or_else(|| changed(&staged))?;
-        Ok(SealedData {
+        let data = SealedData {
             slot: self.slot.clone(),
             staged: self.encode(&staged)?,
             digest: measured.digest,
@@ -64,7 +66,8 @@ impl Site<'_> {
             files: measured.files,
             rows: None,
             identity: Identity::of(&sealed).to_string(),
-        })
+        };
+        Ok((data, remark))
     }
 
     fn demand_only_declared(&self, directory: &Path) -> Result<()> {
