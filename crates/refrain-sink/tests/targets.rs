@@ -53,7 +53,12 @@ fn targets_that_cannot_be_are_refused_by_name() {
         (&files, "dangling", "does not exist"),
         (&files, "loop", "leads nowhere"),
         (&files, "file/x", "nothing can lie below"),
+        (&files, "other/.refrain/x", "state of another home"),
+        (&directories, "other/.refrain/deep/x/", "state of another home"),
     ];
+    fs::create_dir_all(home.join("other/.refrain/slots")).unwrap();
+    fs::create_dir_all(home.join("none/.refrain")).unwrap();
+    assert_eq!(home.slot(&files, "none/.refrain/x").location, "home:none/.refrain/x", "no home's");
     for (sink, spec, reason) in refused {
         let error = sink.address(spec, &home.path()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid, "{spec}");

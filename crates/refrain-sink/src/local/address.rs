@@ -58,7 +58,16 @@ pub(crate) fn resolve(spec: &str, base: &Path, home: &Path, volumes: &[Volume]) 
     if inside_state(&home.join(HOME_DIRECTORY)) || volumes.iter().any(|volume| inside_state(&volume.root)) {
         return Err(refuse("it lies inside Refrain's own state"));
     }
+    if let Some(state) = path.ancestors().find(|outer| is_state(outer)) {
+        return Err(refuse(&format!("it lies inside the state of another home, `{}`", state.display())));
+    }
     Ok(path)
+}
+
+/// Whether a directory is the state of a home: that of any home has the heads, or the database, or both.
+fn is_state(directory: &Path) -> bool {
+    directory.file_name() == Some(OsStr::new(HOME_DIRECTORY))
+        && ["slots", "state.db"].iter().any(|part| directory.join(part).exists())
 }
 
 fn resolve_links(spec: &str, path: &Path, volumes: &[Volume]) -> Result<PathBuf> {
