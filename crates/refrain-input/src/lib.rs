@@ -33,7 +33,7 @@ mod views;
 pub use digest::{Digest, digest_path, stat_digest};
 pub use held::Held;
 pub use inputs::Inputs;
-pub use local::{LocalInput, PINS, owner_of};
+pub use local::{LocalInput, PINS, owner_of, reads_original};
 pub use location::escape;
 pub use reach::meets;
 pub use read_only::make_read_only;

@@ -32,6 +32,12 @@ pub fn owner_of(pin: &PinnedInput) -> Option<AttemptId> {
     parts.next()?.to_str()?.parse().ok()
 }
 
+/// Whether the command reads the original of what was pinned (`pin = "verify"`), and no copy or second name of it.
+pub fn reads_original(pin: &PinnedInput) -> bool {
+    let kept = pin.snapshot.as_deref().and_then(|snapshot| Path::new(snapshot).file_name());
+    kept.is_some_and(|kept| kept == LIST || kept == crate::object::OBJECTS)
+}
+
 /// Pins files, directories and patterns below a state directory.
 ///
 /// # Crash safety

@@ -200,13 +200,14 @@ impl<'b> Work<'b> {
         let versions = self.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
         self.made_from = Some(self.driver.plan.fingerprint(versions)?);
         for pin in &self.run.inputs {
-            let place = match &pin.lineage {
-                Some(lineage) => {
-                    let (place, held) = boundary.open_publications(pin, lineage)?;
-                    self.held.extend(held.map(|held| (pin.name.clone(), held)));
-                    place
-                }
-                None => self.driver.open_path(pin, &mut self.read)?,
+            let place = if let Some(lineage) = &pin.lineage {
+                let (place, held) = boundary.open_publications(pin, lineage)?;
+                self.held.extend(held.map(|held| (pin.name.clone(), held)));
+                place
+            } else {
+                let (place, read) = boundary.open_path(&self.driver.plan, pin)?;
+                self.read.push(read);
+                place
             };
             self.inputs.push((pin.name.clone(), place));
         }

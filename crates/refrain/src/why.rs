@@ -14,6 +14,7 @@ use refrain_core::{
     Adopt, AttemptFilter, AttemptId, Difference, Error, ErrorKind, Generation, Input, Key, KeyState, Partition,
     Publication, Result, differences,
 };
+use refrain_input::reads_original;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -277,10 +278,20 @@ impl Boundary {
         }
         let begun = state.and_then(|state| state.run.as_ref()).filter(|run| !run.inputs.is_empty());
         match begun {
-            Some(run) => why.because.extend(run.inputs.iter().map(|pin| {
-                let (name, version) = (&pin.name, &pin.version);
-                format!("input `{name}` is pinned: {version}")
-            })),
+            Some(run) => {
+                for pin in &run.inputs {
+                    let (name, version) = (&pin.name, &pin.version);
+                    why.because.push(format!("input `{name}` is pinned: {version}"));
+                    // A copy would be made again where it is gone; to look at an original changes nothing.
+                    if reads_original(pin)
+                        && let Err(error) = self.open_path(plan, pin)
+                    {
+                        // The last attempt may have said it, too.
+                        why.because.retain(|line| !line.ends_with(&error.message));
+                        told(why, error);
+                    }
+                }
+            }
             None => self.would_pin(plan, before, why)?,
         }
         Ok(())

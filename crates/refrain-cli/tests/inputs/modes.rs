@@ -25,7 +25,10 @@ fn ledg_10_a_retry_reads_what_the_first_attempt_read_whichever_way_it_is_pinned(
         fs::rename(home.join("data"), home.join("aside")).unwrap();
         home.write("data/a", "a2\n");
         home.write("data/b", "b1\n");
+        let why = home.run(["why", "job"]).success().stdout;
+        assert_eq!(why.contains("would refuse"), pin == "verify", "{pin}: {why}");
         if pin == "verify" {
+            assert!(why.contains("`a` changed") && why.contains("next: repeat the command with `--rerun`"), "{why}");
             let call = run(&home, &["job"], "").nothing(125, "refused");
             call.says("input `in`").says("`a` changed").says("--rerun");
             run(&home, &["job", "--rerun"], "").published();

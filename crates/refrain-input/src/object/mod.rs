@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The directory of copies that are being fetched, in the state directory; one for each version of an input.
 const FETCHES: &str = "fetches";
 /// The list of what was pinned, within the directory of one input.
-const OBJECTS: &str = "objects";
+pub(crate) const OBJECTS: &str = "objects";
 
 /// How a bucket is reached, as the home's configuration says.
 type Reach = Box<dyn Fn(&Address) -> Settings + Send + Sync>;
