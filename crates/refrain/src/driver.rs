@@ -16,7 +16,7 @@ use crate::settle;
 use refrain_core::{
     Acquired, Action, Adopt, Attempt, AttemptId, CommitAnswer, CommitOptions, CommitStep, CrashPoint, Ending, Error,
     ErrorKind, Generation, Goal, Head, Input, Lease, LeaseRequest, OpenRun, Outcome, OutputSlot, PinRequest,
-    Publication, Refusal, Result, RunProposal, RunRecord, SlotAddress, Token, Want,
+    Publication, Refusal, Result, RunProposal, RunRecord, Sink, SlotAddress, Token, Want,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -455,6 +455,8 @@ impl<'b> Driver<'b> {
         let adopt = if self.options.adopt { Adopt::Foreign } else { Adopt::Never };
         let options = CommitOptions { adopt, overwrite_drift: true };
         let sink = self.boundary.sinks.of(slot)?;
+        let former = self.machine.heads().get(slot).and_then(|head| head.publication.as_ref());
+        let former = former.map(|publication| publication.run.generation);
         let commit = Stopwatch::start();
         let mut answer = sink.commit(slot, &request, &options);
         // An earlier sending may have landed whatever becomes of a later one: only a definite answer ends the doubt.
@@ -478,6 +480,7 @@ impl<'b> Driver<'b> {
                 if !own {
                     self.carried = Some(request.publication.run.generation);
                 }
+                self.tell_kept_change(sink, slot, former);
                 self.reach(CrashPoint::AfterCommit);
             }
             Ok(CommitAnswer::Rejected) => {
@@ -501,6 +504,21 @@ impl<'b> Driver<'b> {
             }
         }
         Ok(())
+    }
+
+    /// 13.2: what was replaced may not have been what was published. A look that fails changes no answer.
+    fn tell_kept_change(&mut self, sink: &dyn Sink, slot: &SlotAddress, former: Option<Generation>) {
+        let Some(former) = former.filter(|_| sink.capabilities().keeps_changes) else { return };
+        match sink.versions(slot) {
+            Ok(versions) => {
+                let kept = versions.iter().find(|version| version.edited && version.generation == former);
+                self.notes.extend(kept.map(|kept| {
+                    let (at, places) = (self.boundary.locate(slot), kept.locations.join(", "));
+                    format!("version {former} of {at} was changed by hand after it was published; the changed one is kept: {places}")
+                }));
+            }
+            Err(error) => tracing::warn!(%slot, %error, "what was replaced cannot be looked at"),
+        }
     }
 
     /// 5.11

@@ -79,10 +79,24 @@ fn ledg_08_an_edited_target_is_noticed_everywhere_and_kept_when_it_is_replaced()
     assert!(why.contains("would refuse") && why.contains("--rerun"), "{why}");
     run(&home, &["job"], "").nothing(125, "refused").says("was changed by hand: `").says("--rerun");
     assert_eq!(home.read("out.csv"), "data\nby hand\n", "noticed, not touched");
-    run(&home, &["job", "--rerun"], "").published();
+    let call = run(&home, &["job", "--rerun"], "").published();
     assert_eq!(home.read("out.csv"), "data\n");
     let kept = home.run(["path", "job", "--version", "1"]).success().stdout;
     assert_eq!(fs::read_to_string(kept.trim_end()).unwrap(), "data\nby hand\n", "what was there is kept");
+    let told = format!("was changed by hand after it was published; the changed one is kept: {}", kept.trim_end());
+    call.says(&format!("note: version 1 of {} {told}", home.join("out.csv").display()));
+    run(&home, &["job", "--rerun"], "").published().never_says("by hand");
+}
+
+#[test]
+fn ledg_08_an_edit_that_a_run_which_goes_on_replaces_is_told_and_kept() {
+    let home = published();
+    run(&home, &["job", "--out", "out.csv", "--rerun"], "exit 3").nothing(3, "task_failed");
+    home.write("out.csv", "by hand\n");
+    let call = run(&home, &["job", "--out", "out.csv"], SCRIPT).published();
+    let kept = home.run(["path", "job", "--version", "1"]).success().stdout;
+    assert_eq!(fs::read_to_string(kept.trim_end()).unwrap(), "by hand\n");
+    call.says("version 1 of ").says("was changed by hand").says(kept.trim_end());
 }
 
 #[test]
