@@ -7,7 +7,7 @@ use crate::run::set_params;
 use crate::signals;
 use refrain::core::Window;
 use refrain::report::exit_code;
-use refrain::{Error, Result};
+use refrain::{Error, Home, Result};
 use refrain_check::task::{Check, Finding, Outcome, Progress, Request, Verdict, Wanted, Wishes};
 use std::sync::atomic::Ordering;
 
@@ -85,10 +85,10 @@ impl Progress for Said {
     }
 }
 
-/// The verdict for people.
 /// `refrain check --sink`: a bucket may be looked at before there is a home.
 fn check_sink(context: &Context, url: &str) -> Result<u8> {
-    let place = refrain::prove_sink(context.find_home().ok().as_ref(), url)?;
+    let home = Home::find_any(context.home.as_deref(), &context.directory)?;
+    let place = refrain::prove_sink(home.as_ref(), url)?;
     if context.loudness >= Loudness::Normal {
         output::say(&format!(
             "{place}: conditions are honoured, reads follow writes, and everything that a publication needs is allowed"
@@ -97,6 +97,7 @@ fn check_sink(context: &Context, url: &str) -> Result<u8> {
     Ok(exit_code::PUBLISHED)
 }
 
+/// The verdict for people.
 fn tell(verdict: &Verdict, context: &Context, args: &CheckArgs) {
     for (number, finding) in verdict.findings.iter().enumerate() {
         say(&format!("\n{}", paragraph(number + 1, finding)));

@@ -50,6 +50,17 @@ impl Home {
         Ok(Self { directory, config })
     }
 
+    /// The same, and nothing where none is named and there is none in `from` or above.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find), of a home that is there.
+    pub fn find_any(directory: Option<&Path>, from: &Path) -> Result<Option<Self>> {
+        if directory.is_none() && !from.ancestors().any(is_home) {
+            return Ok(None);
+        }
+        Self::find(directory, from).map(Some)
+    }
+
     /// Where state, staging and versions lie.
     pub fn state(&self) -> PathBuf {
         self.directory.join(STATE_DIRECTORY)

@@ -286,6 +286,13 @@ fn config_show_says_where_each_value_came_from() {
 }
 
 #[test]
+fn a_bucket_is_tried_out_as_the_home_says_or_not_at_all() {
+    let home = home();
+    home.config("stor = \"sqlite\"\n");
+    assert_fails(&home.run(["check", "--sink", "s3://lake"]), &["unknown key `stor`", "did you mean `store`?"]);
+}
+
+#[test]
 fn config_show_says_how_buckets_are_reached_without_a_secret() {
     let home = home();
     home.config(
