@@ -10,7 +10,7 @@ use crate::holder::life_of;
 use crate::home::Home;
 use crate::process::Liveness;
 use belonging::Shared;
-use refrain_core::{Clock, Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity};
+use refrain_core::{Clock, Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity, nearest};
 use refrain_object::{Address, Settings};
 use refrain_store::postgres::Link;
 use refrain_store::{BucketOptions, BucketStore, Copied, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
@@ -302,10 +302,18 @@ fn shared(home: &Home, store: &str) -> Result<Place> {
 }
 
 fn unsupported(store: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{}`", scheme(store))).hint(
-        "store = \"sqlite\", or store = \"postgresql://USER@HOST/DATABASE\" in refrain.toml; `refrain stores` lists the \
-         stores of this build",
-    )
+    let scheme = scheme(store);
+    let error = Error::new(ErrorKind::Unsupported, format!("this build has no state store for `{scheme}`"));
+    let near = match store.split_once("://") {
+        None => nearest(store, [EMBEDDED]).map(str::to_owned),
+        Some(_) => nearest(scheme, ["postgresql", "s3", "gs", "az"]).map(|scheme| format!("{scheme}://…")),
+    };
+    error.hint(match near {
+        Some(near) => format!("did you mean store = \"{near}\"?"),
+        None => "store = \"sqlite\", or store = \"postgresql://USER@HOST/DATABASE\" in refrain.toml; `refrain stores` lists \
+                 the stores of this build"
+            .to_owned(),
+    })
 }
 
 /// Whether a text names a database as libpq's users write it: a URL, or names and values.

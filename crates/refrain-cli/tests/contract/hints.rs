@@ -220,3 +220,16 @@ fn a_dry_run_of_a_chain_with_a_gap_before_it_refuses() {
     let words: Vec<_> = output.stdout.lines().map(|line| line.split('\t').nth(1).unwrap()).collect();
     assert_eq!(words, ["refuse", "refuse"], "{output}");
 }
+
+#[test]
+fn a_store_that_is_none_is_refused_with_the_nearest() {
+    let home = home();
+    for (store, says) in [
+        ("sqlit", "did you mean store = \"sqlite\"?"),
+        ("postgre://h/db", "did you mean store = \"postgresql://…\"?"),
+        ("elsewhere", "`refrain stores` lists the stores"),
+    ] {
+        home.config(&format!("store = \"{store}\"\n"));
+        assert_fails(&home.run(["status"]), &["no state store for", says]);
+    }
+}
