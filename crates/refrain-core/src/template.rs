@@ -127,9 +127,14 @@ impl Template {
         if apart {
             return Ok(());
         }
+        let same = self.pieces.iter().find_map(|piece| match piece {
+            Piece::DateFormat(format) => Some(format!(": `{{date:{format}}}` is the same for both")),
+            _ => None,
+        });
+        let add = format!("add `{placeholder}` to the location{}", same.unwrap_or_default());
         Err(self
             .unfit(&format!("the task has {scheme}, and two of them would be published to the same place"))
-            .hint(format!("add `{placeholder}` to the location")))
+            .hint(add))
     }
 
     fn dated<'a>(&self, partition: &'a Partition) -> Result<&'a crate::Interval> {

@@ -1,7 +1,9 @@
 //! What a task is: declared inputs and outputs, and how it is run.
 
 use crate::table::{SourceSpec, TableSpec};
-use refrain_core::{Error, Keep, PartitionScheme, PinMode, Result, RetryPolicy, TaskName, Template, names_password};
+use refrain_core::{
+    Error, Keep, PartitionScheme, PinMode, Result, RetryPolicy, TaskName, Template, names_password, without_password,
+};
 use refrain_sink::Reader;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -144,8 +146,26 @@ impl InputSpec {
     /// As [`path`](Self::path).
     pub fn pinned(name: &str, location: &str, mode: PinMode) -> Result<Self> {
         refuse_password("input", name, location)?;
-        Ok(Self { name: name.to_owned(), source: InputSource::Path { location: location.parse()?, mode } })
+        let location = path_of("input", name, location)?.parse()?;
+        Ok(Self { name: name.to_owned(), source: InputSource::Path { location, mode } })
     }
+}
+
+/// The path that a `file://` URL names; any other location as it is, unless it is none.
+fn path_of<'l>(what: &str, name: &str, location: &'l str) -> Result<&'l str> {
+    if location.is_empty() {
+        return Err(Error::invalid(format!("the {what} `{name}` names no place: its text is empty"))
+            .hint("write a path or a URL; a trailing `/` means a directory"));
+    }
+    let Some(path) = location.strip_prefix("file://") else { return Ok(location) };
+    // A `%` between braces is that of a date; any other may be meant as an escape, or as itself.
+    let is_escaped = path.split('}').filter_map(|part| part.split('{').next()).any(|text| text.contains('%'));
+    if path.starts_with('/') && !is_escaped {
+        return Ok(path);
+    }
+    let why = if is_escaped { "escapes (`%`) are not read" } else { "it names a host, or no absolute path" };
+    Err(Error::invalid(format!("the {what} `{name}` is `{}`: {why}", without_password(location)))
+        .hint("write the path as it is, without `file://`"))
 }
 
 /// A path is shown everywhere, and one that is a connection string would show its password.
@@ -193,7 +213,7 @@ impl OutputSpec {
         refuse_password("output", name, location)?;
         Ok(Self {
             name: name.to_owned(),
-            location: location.parse()?,
+            location: path_of("output", name, location)?.parse()?,
             stdout: false,
             allow_empty: false,
             min_bytes: None,

@@ -91,6 +91,12 @@ fn a_wrong_value_is_refused_by_name() {
         ("[task.a]\nout.x = \"a\"\ncommand = 5\n", "`task.a.command` must be"),
         ("[task.a]\nout.x = \"a\"\npartition = \"dayly\"\n", "`task.a.partition`"),
         ("[task.a]\nout.x = \"a\"\npartition = \"daily\"\n", "two of them would be published to the same place"),
+        (
+            "[task.a]\nout.x = \"{date:%Q}\"\npartition = \"daily\"\n",
+            "add `{date}` to the location: `{date:%Q}` is the same for both",
+        ),
+        ("[task.a]\nout.x = \"\"\npartition = \"daily\"\n", "`task.a.out.x`: the output `x` names no place"),
+        ("[task.a]\nout.x = \"a\"\nin.y = \"\"\n", "`task.a.in.y`: the input `y` names no place"),
         ("[task.a]\nout.x = \"a-{date}\"\npartition = \"daily\"\ntimezone = \"Mars/Olympus\"\n", "Mars/Olympus"),
         ("[task.a]\nout.x = \"a\"\nlease = { ttl = \"soon\" }\n", "`task.a.lease.ttl`"),
         ("[task.a]\nout.x = \"a\"\non_change = \"maybe\"\n", "\"keep\", \"replace\" or \"refuse\""),
@@ -282,6 +288,23 @@ fn config_show_says_where_each_value_came_from() {
         "task.a.in.y = { path = \"y\", pin = \"verify\" }  # refrain.toml",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "no line `{line}` in\n{shown}");
+    }
+}
+
+#[test]
+fn a_file_url_is_the_path_that_it_names() {
+    let home = home();
+    home.write("in.csv", "1\n");
+    let url = |name: &str| format!("file://{}", home.join(name).display());
+    let flags = ["job", "--date", "2025-03-24", "--in", &format!("i={}", url("in.csv"))];
+    let out = url("{date:%Y}-{date}.csv");
+    run(&home, &[&flags[..], &["--out", &out]].concat(), "cp $REFRAIN_IN_I $REFRAIN_OUT").published();
+    assert_eq!(home.read("2025-2025-03-24.csv"), "1\n");
+    home.config(&format!("[task.a]\ncommand = \"echo 2 > $REFRAIN_OUT\"\nout.o = \"{}\"\n", url("o.csv")));
+    run(&home, &["a"], "").published();
+    assert_eq!(home.read("o.csv"), "2\n");
+    for (url, why) in [("file://host/x", "names a host"), ("file:///a%20b", "escapes (`%`) are not read")] {
+        run(&home, &["other", "--out", url], "true").nothing(125, "error").says(why).says("write the path as it is");
     }
 }
 

@@ -182,7 +182,12 @@ fn a_template_is_checked_against_the_scheme() {
     }
     for (scheme, text, message, hint) in [
         (&dates, "latest.csv", "published to the same place", Some("add `{date}` to the location")),
-        (&dates, "{date:%m-%d}.csv", "published to the same place", Some("add `{date}` to the location")),
+        (
+            &dates,
+            "{date:%m-%d}.csv",
+            "published to the same place",
+            Some("add `{date}` to the location: `{date:%m-%d}` is the same for both"),
+        ),
         (&values, "latest.csv", "published to the same place", Some("add `{partition}` to the location")),
         (&PartitionScheme::Free, "{date}", "`{date}` has no value", None),
         (&PartitionScheme::None, "{date:%Y}", "`{date}` has no value: the task has no partitions", None),

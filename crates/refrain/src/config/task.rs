@@ -194,7 +194,7 @@ fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) ->
         other => return Err(no_path(entry, &other)),
     };
     let location = expand(&entry.path, &location, lookup)?;
-    InputSpec::pinned(&entry.name, &location, mode)
+    InputSpec::pinned(&entry.name, &location, mode).map_err(|error| error.within(format!("`{}`", entry.path)))
 }
 
 fn pin_mode(key: &str, name: &str) -> Result<PinMode> {
@@ -209,8 +209,12 @@ fn pin_mode(key: &str, name: &str) -> Result<PinMode> {
 }
 
 fn read_output(entry: &Entry, value: Value, scheme: &PartitionScheme, lookup: Lookup<'_>) -> Result<OutputSpec> {
+    let new = |text: &str| {
+        let output = OutputSpec::new(&entry.name, &expand(&entry.path, text, lookup)?);
+        output.map_err(|error| error.within(format!("`{}`", entry.path)))
+    };
     match value {
-        Value::String(text) => OutputSpec::new(&entry.name, &expand(&entry.path, &text, lookup)?),
+        Value::String(text) => new(&text),
         Value::Table(table) => {
             let table_declared = super::table::OWN.iter().any(|key| table.contains_key(*key));
             let mut section = Section::new(&entry.path, table);
@@ -232,7 +236,7 @@ fn read_output(entry: &Entry, value: Value, scheme: &PartitionScheme, lookup: Lo
             section.done()?;
             let output = match table {
                 Some(table) => OutputSpec::table(&entry.name, table, scheme)?,
-                None => OutputSpec::new(&entry.name, &expand(&entry.path, &path.ok_or(missing)?, lookup)?)?,
+                None => new(&path.ok_or(missing)?)?,
             };
             Ok(OutputSpec { stdout, allow_empty, min_bytes, min_files, min_rows, check, readers, ..output })
         }
