@@ -41,6 +41,8 @@ pub struct Config {
     pub tasks: Vec<Task>,
     /// Digests of the tasks as they are written, before anything is filled in.
     pub(crate) written: BTreeMap<TaskName, String>,
+    /// The full names of the keys that the file has.
+    stated: BTreeSet<String>,
 }
 
 impl Config {
@@ -66,6 +68,8 @@ impl Config {
     /// Reads a configuration whose relative paths start at `home`.
     pub fn parse(text: &str, home: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let table: Table = text.parse().map_err(|error| malformed(text, &error))?;
+        let mut stated = BTreeSet::new();
+        note_keys("", &table, &mut stated);
         let mut root = Section::new("", table);
         let store = root.text("store")?.map(|text| expand("store", &text, lookup)).transpose()?;
         let staging = root
@@ -91,7 +95,7 @@ impl Config {
         }
         root.done()?;
         crate::lineage::check(&tasks)?;
-        let config = Self { store, staging, objects, tasks, written };
+        let config = Self { store, staging, objects, tasks, written, stated };
         config.objects.refuse_misspelled(&config.buckets())?;
         Ok(config)
     }
@@ -106,6 +110,11 @@ impl Config {
         let all: BTreeSet<_> =
             outputs.chain(inputs).chain(self.store.as_deref()).filter_map(Address::bucket_of).collect();
         all.into_iter().collect()
+    }
+
+    /// Whether the file has the key of this full name, such as `task.NAME.keep.versions`.
+    pub fn states(&self, key: &str) -> bool {
+        self.stated.contains(key)
     }
 
     /// The declared task of this name, if there is one.
@@ -132,6 +141,17 @@ impl Config {
             )),
             None => error.hint(format!("known tasks: {}", names().collect::<Vec<_>>().join(", "))),
         })
+    }
+}
+
+/// Notes the full names of the keys of a table, and of those in it.
+fn note_keys(path: &str, table: &Table, stated: &mut BTreeSet<String>) {
+    for (key, value) in table {
+        let name = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        if let toml::Value::Table(inner) = value {
+            note_keys(&name, inner, stated);
+        }
+        stated.insert(name);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output;
-use refrain::config::{Address, FILE_NAME, Settings};
+use refrain::config::{Address, Config, FILE_NAME, Settings};
 use refrain::core::{Backoff, Keep, PartitionScheme, PinMode, RetryPolicy, format_duration, without_password};
 use refrain::process::DEFAULT_GRACE;
 use refrain::table::{SourceSpec, TableSpec};
@@ -26,21 +26,23 @@ pub(crate) fn config(context: &Context) -> Result<()> {
     }
     let used = home.config.buckets();
     for (bucket, settings) in home.config.objects.declared() {
-        objects(bucket, settings, used.contains(bucket));
+        objects(&home.config, bucket, settings, used.contains(bucket));
     }
     for declared in &home.config.tasks {
-        task(declared, &home.directory);
+        task(&home.config, declared, &home.directory);
     }
     // What cannot be run is shown, and is an error all the same.
     home.config.tasks.iter().try_for_each(|declared| home.config.task(declared.name.as_str()).map(drop))
 }
 
 /// How a bucket is reached; keys of access are not told here, and an endpoint without user and password.
-fn objects(bucket: &Address, settings: &Settings, used: bool) {
+fn objects(config: &Config, bucket: &Address, settings: &Settings, used: bool) {
     let file = if used { FILE_NAME.to_owned() } else { format!("{FILE_NAME}, where nothing else names this bucket") };
     let show = |key: &str, value: &str, default: bool| {
-        let name = format!("objects.\"{}://{}\".{key}", bucket.scheme.name(), bucket.bucket);
-        line(&name, value, if default { "default" } else { &file });
+        let (scheme, bucket) = (bucket.scheme.name(), &bucket.bucket);
+        let stated = config.states(&format!("objects.{scheme}://{bucket}.{key}"));
+        let name = format!("objects.\"{scheme}://{bucket}\".{key}");
+        line(&name, value, if default && !stated { "default" } else { &file });
     };
     let texts = [
         ("endpoint", &settings.endpoint),
@@ -58,9 +60,10 @@ fn objects(bucket: &Address, settings: &Settings, used: bool) {
     show("area", &quoted(&settings.area(bucket).to_string()), settings.area.is_none());
 }
 
-fn task(task: &Task, home: &Path) {
+fn task(config: &Config, task: &Task, home: &Path) {
     let show = |key: &str, value: &str, default: bool| {
-        line(&format!("task.{}.{key}", task.name), value, if default { "default" } else { FILE_NAME });
+        let name = format!("task.{}.{key}", task.name);
+        line(&name, value, if default && !config.states(&name) { "default" } else { FILE_NAME });
     };
     match &task.partitions {
         PartitionScheme::Dates(calendar) => {

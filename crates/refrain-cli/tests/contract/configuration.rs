@@ -289,6 +289,31 @@ fn config_show_says_where_each_value_came_from() {
     ] {
         assert!(shown.lines().any(|shown| shown == line), "no line `{line}` in\n{shown}");
     }
+    // What is written is of the file, also where it says what holds anyway.
+    home.config(
+        "[objects.\"s3://lake\"]\nallow_http = false\n[task.a]\nout.x = \"s3://lake/{date}\"\npartition = \"daily\"\n\
+         timezone = \"UTC\"\ncwd = \".\"\non_change = \"keep\"\nlease = { ttl = \"60s\" }\nkeep = { grace = \"1h\" }\n\
+         grace = \"10s\"\nretry = { attempts = 1 }\ninherit_locale = false\nclock = \"wall\"\n",
+    );
+    let shown = home.run(["config", "show"]).success().stdout;
+    for (key, written) in [
+        ("objects.\"s3://lake\".allow_http", true),
+        ("objects.\"s3://lake\".virtual_hosted", false),
+        ("task.a.timezone", true),
+        ("task.a.cwd", true),
+        ("task.a.on_change", true),
+        ("task.a.lease.ttl", true),
+        ("task.a.keep.versions", false),
+        ("task.a.keep.grace", true),
+        ("task.a.grace", true),
+        ("task.a.retry.attempts", true),
+        ("task.a.retry.backoff", false),
+        ("task.a.inherit_locale", true),
+        ("task.a.clock", true),
+    ] {
+        let line = shown.lines().find(|line| line.starts_with(&format!("{key} = "))).unwrap();
+        assert!(line.ends_with(if written { "  # refrain.toml" } else { "  # default" }), "{line}");
+    }
 }
 
 #[test]
