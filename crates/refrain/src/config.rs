@@ -96,7 +96,10 @@ impl Config {
         root.done()?;
         crate::lineage::check(&tasks)?;
         let config = Self { store, staging, objects, tasks, written, stated };
-        config.objects.refuse_misspelled(&config.buckets())?;
+        // Where a variable is not set, not all that is used is known.
+        if config.tasks.iter().all(|task| task.unset.is_none()) {
+            config.objects.refuse_misspelled(&config.buckets())?;
+        }
         Ok(config)
     }
 
@@ -125,11 +128,12 @@ impl Config {
     /// The task of this name, which can be run.
     ///
     /// # Errors
-    /// `invalid` with the nearest known name, of the task or of one that it reads.
+    /// `invalid` with the nearest known name, of the task or of one that it reads, or with the variable of the
+    /// environment that one of them needs.
     pub fn task(&self, name: &str) -> Result<&Task> {
         if let Some(task) = self.tasks.iter().find(|task| task.name.as_str() == name) {
-            crate::lineage::check_reader(task, &self.tasks).map_err(|error| error.within(format!("`{FILE_NAME}`")))?;
-            return Ok(task);
+            let fit = task.demand_variables().and_then(|()| crate::lineage::check_reader(task, &self.tasks));
+            return fit.map(|()| task).map_err(|error| error.within(format!("`{FILE_NAME}`")));
         }
         let names = || self.tasks.iter().map(|task| task.name.as_str());
         let error = Error::invalid(format!("there is no task `{name}` in {FILE_NAME}"));

@@ -48,6 +48,7 @@ impl Plan {
     /// # Errors
     /// `invalid` when a location cannot be filled in or used, or two outputs meet.
     pub(crate) fn new(task: &Task, partition: &Partition, sinks: &Sinks) -> Result<Self> {
+        task.demand_variables()?;
         if task.lease_ttl.is_zero() {
             return Err(Error::invalid(format!(
                 "the lease of `{}` has a ttl of nothing, so it could hold nobody off",

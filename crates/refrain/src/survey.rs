@@ -5,6 +5,7 @@ mod expected;
 
 use crate::boundary::Boundary;
 use crate::holder::life_of;
+use crate::home::Home;
 use crate::lineage::Lineages;
 use crate::peek::{drift, find_published};
 use crate::plan::Plan;
@@ -239,8 +240,8 @@ impl Boundary {
         } else if let Some(change) = declared.and_then(|task| self.changed_definition(task, &publication, &key)) {
             status.state = State::Stale;
             status.note = Some(change);
-        } else if let Some(error) = declared.and_then(|task| self.home.config.task(task.name.as_str()).err()) {
-            // It cannot be run as it is declared, which is nothing against what it published.
+        } else if let Some(error) = why_unfit(&self.home, name) {
+            // Nothing against what it published.
             status.note = Some(error.message);
         }
         Ok(())
@@ -272,6 +273,11 @@ impl Boundary {
         });
         (!changes.is_empty()).then(|| crate::peek::changed_line(publication, &changes))
     }
+}
+
+/// Why a declared task cannot be run as it is declared.
+pub fn why_unfit(home: &Home, task: &TaskName) -> Option<Error> {
+    home.config.declared(task).and_then(|declared| home.config.task(declared.name.as_str()).err())
 }
 
 fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {

@@ -48,6 +48,15 @@ pub struct Task {
     pub inherit_locale: bool,
     /// What the command's clock shows.
     pub clock: CommandClock,
+    /// What it needs of the environment and does not find there; what is declared with it is left out.
+    pub(crate) unset: Option<Unset>,
+}
+
+/// A variable of the environment that is not set.
+#[derive(Clone, Debug)]
+pub(crate) struct Unset {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
 }
 
 /// A command.
@@ -281,7 +290,19 @@ impl Task {
             retry: RetryPolicy::default(),
             inherit_locale: false,
             clock: CommandClock::default(),
+            unset: None,
         })
+    }
+
+    /// Makes sure that every variable of the environment is set that the task needs.
+    ///
+    /// # Errors
+    /// `invalid`, with the key that needs it.
+    pub(crate) fn demand_variables(&self) -> Result<()> {
+        let Some(Unset { message, hint }) = &self.unset else { return Ok(()) };
+        let mut error = Error::invalid(message);
+        error.hint.clone_from(hint);
+        Err(error)
     }
 
     /// Whether each partition reads what the one before it published, so that a range must be run in order of time, one

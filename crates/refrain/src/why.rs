@@ -73,7 +73,13 @@ impl Boundary {
         match Plan::new(task, partition, &self.sinks) {
             Ok(plan) => self.why_plan(&plan, true, before),
             // Locations that need parameters cannot be filled in here; what was published can be found all the same.
-            Err(_) if self.store.key(&key)?.is_some() => self.why_plan(&self.bare_plan(&key)?, false, before),
+            Err(_) if self.store.key(&key)?.is_some() => {
+                let mut why = self.why_plan(&self.bare_plan(&key)?, false, before)?;
+                if let Err(error) = task.demand_variables() {
+                    told(&mut why, error);
+                }
+                Ok(why)
+            }
             Err(error) => Err(error),
         }
     }

@@ -9,8 +9,8 @@ use crate::backfill::ends;
 use crate::context::Context;
 use crate::{json, output};
 use comfy_table::{ContentArrangement, Table, presets};
-use refrain::core::{Calendar, TaskName};
-use refrain::survey::{CompactedDates, PartitionStatus, Since, Survey, Surveyed};
+use refrain::core::{Calendar, TaskName, counted};
+use refrain::survey::{CompactedDates, PartitionStatus, Since, Survey, Surveyed, why_unfit};
 use refrain::{Boundary, Result};
 
 /// How many lines of a task are listed when no range is given.
@@ -51,6 +51,9 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let calendars = args.grid || screen.terminal && !args.list;
     let (mut all, mut unreadable) = (Vec::new(), Vec::new());
     for (index, name) in names.iter().enumerate() {
+        if let Some(error) = why_unfit(boundary.home(), name) {
+            output::say(&format!("note: `{name}` cannot be run as it is declared: {}", error.message));
+        }
         let calendar = boundary.home().config.declared(name).and_then(|task| task.partitions.calendar());
         let survey = survey(context, &boundary, name, args)?;
         let mut surveyed = boundary.survey(name, &survey)?;

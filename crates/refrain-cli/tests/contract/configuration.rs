@@ -317,6 +317,39 @@ fn config_show_says_where_each_value_came_from() {
 }
 
 #[test]
+fn a_variable_that_is_not_set_is_an_error_of_the_tasks_that_need_it() {
+    let home = home();
+    let tasks = "[task.local]\ncommand = \"echo 1 > $REFRAIN_OUT\"\nout.o = \"local\"\n\
+                 [task.far]\nout.x = { to = \"${REFRAIN_TEST_FAR}\", table = \"t\", mode = \"table\", from = \"x.csv\" }\n\
+                 [task.near]\ncommand = \"echo 2 > $REFRAIN_OUT\"\nout.o = \"${REFRAIN_TEST_NEAR}/near\"\nkeep = { versions = 7 }\n\
+                 [task.reader]\ncommand = \"cp $REFRAIN_IN_N $REFRAIN_OUT\"\nin.n = { task = \"near\" }\nout.o = \"copied\"\n";
+    home.config(tasks);
+    let set = home.refrain().env("REFRAIN_TEST_NEAR", home.path());
+    set.run(["run", "near"]).success();
+    run(&home, &["local"], "").published();
+    let unset = "`task.near.out.o` needs the environment variable `REFRAIN_TEST_NEAR`, which is not set";
+    for command in [&["run", "near"][..], &["run", "near", "--out", "o=elsewhere"], &["run", "reader"]] {
+        assert_fails(&home.run(command), &["refrain.toml", unset, "export REFRAIN_TEST_NEAR=…"]);
+    }
+    assert_fails(&home.run(["run", "far"]), &["`task.far.out.x.to`", "export REFRAIN_TEST_FAR=…"]);
+    let status = home.run(["status"]).success().says(unset).says("`far` cannot be run as it is declared");
+    assert!(status.stdout.contains("local: 1 published") && status.stdout.contains("near: 1 published"), "{status}");
+    let why = home.run(["why", "near"]).success().stdout;
+    assert!(why.contains("would refuse") && why.contains(unset) && why.contains("version 1 was published"), "{why}");
+    assert_eq!(home.run(["path", "near"]).success().stdout.trim_end(), home.join("near").display().to_string());
+    let shown = home.run(["config", "show"]);
+    assert_fails(&shown, &["which is not set"]);
+    assert!(shown.stdout.contains("task.near.keep.versions = 7  # refrain.toml"), "{shown}");
+    assert!(shown.stdout.contains("task.local.out.o = \"local\""), "{shown}");
+    set.run(["run", "reader"]).success();
+    // What is wrong beside it is told all the same.
+    home.config(&tasks.replace("keep =", "kep ="));
+    assert_fails(&home.run(["status"]), &["unknown key `task.near.kep`"]);
+    home.config("store = \"${REFRAIN_TEST_FAR}\"\n");
+    assert_fails(&home.run(["status"]), &["`store` needs the environment variable"]);
+}
+
+#[test]
 fn a_file_url_is_the_path_that_it_names() {
     let home = home();
     home.write("in.csv", "1\n");

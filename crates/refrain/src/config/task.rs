@@ -2,33 +2,46 @@
 
 use super::expand::expand;
 use super::section::{Section, describe};
-use crate::task::{CommandClock, CommandLine, InputSpec, OnChange, OutputSpec, Task};
+use crate::task::{CommandClock, CommandLine, InputSpec, OnChange, OutputSpec, Task, Unset};
 use refrain_core::{Calendar, Error, Grain, Keep, PartitionScheme, PinMode, Result, nearest};
 use refrain_sink::Reader;
+use std::cell::Cell;
 use std::path::Path;
 use toml::Value;
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Reads one task. Relative paths start at the home's directory.
+/// Reads one task. Relative paths start at the home's directory. A variable that is not set is an error of whoever needs
+/// the task, and not of the others.
 pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup<'_>) -> Result<Task> {
     let partitions = partitions(&mut section)?;
     let mut task = Task::new(name, partitions, home)?;
+    let unset = Cell::new(false);
+    let lookup: Lookup<'_> = &|name| {
+        let value = lookup(name);
+        unset.set(unset.get() || value.is_none());
+        value
+    };
     task.command = command(&mut section)?;
     task.code = section.texts("code")?.unwrap_or_default();
     if let Some(cwd) = section.text("cwd")? {
-        task.directory = home.join(expand(&section.name("cwd"), &cwd, lookup)?);
+        let cwd = expand(&section.name("cwd"), &cwd, lookup);
+        if let Some(cwd) = if_set(cwd, &unset, &mut task)? {
+            task.directory = home.join(cwd);
+        }
     }
     if let Some(inputs) = section.named("in")? {
         for (input, value) in named(inputs) {
-            let spec = read_input(&input, value, &task, lookup)?;
-            task.inputs.push(spec);
+            let spec = read_input(&input, value, &task, lookup);
+            let spec = if_set(spec, &unset, &mut task)?;
+            task.inputs.extend(spec);
         }
     }
     if let Some(outputs) = section.named("out")? {
         for (output, value) in named(outputs) {
-            let output = read_output(&output, value, &task.partitions, lookup)?;
-            task.outputs.push(output);
+            let spec = read_output(&output, value, &task.partitions, lookup);
+            let spec = if_set(spec, &unset, &mut task)?;
+            task.outputs.extend(spec);
         }
     }
     if let Some(params) = section.named("param")? {
@@ -75,9 +88,20 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
     check(task)
 }
 
+/// What was read; nothing when it needs a variable that is not set, which the task remembers.
+fn if_set<T>(read: Result<T>, unset: &Cell<bool>, task: &mut Task) -> Result<Option<T>> {
+    match read {
+        Err(Error { message, hint, .. }) if unset.take() => {
+            task.unset.get_or_insert(Unset { message, hint });
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
+}
+
 /// What holds for a task whatever the partition.
 fn check(task: Task) -> Result<Task> {
-    if task.outputs.is_empty() {
+    if task.outputs.is_empty() && task.unset.is_none() {
         return Err(Error::invalid(format!("`task.{}` declares no output", task.name))
             .hint(format!("add a line such as `out.report = \"reports/{{date}}.csv\"` to [task.{}]", task.name)));
     }

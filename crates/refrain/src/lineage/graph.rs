@@ -5,14 +5,15 @@ use crate::task::{InputSource, PublicationRef, Task, Which};
 use refrain_core::{Error, Result, TaskName, nearest};
 
 /// Makes sure that every task that is read has the output that is read and partitions that fit, and that no task waits for
-/// itself. One that is not declared is an error of the task that reads it, for [`check_reader`]: what was published can
-/// be looked at all the same.
+/// itself. One that is not declared, or whose variables are not set, is an error of the task that reads it, for
+/// [`check_reader`]: what was published can be looked at all the same.
 ///
 /// # Errors
 /// `invalid`, with the key of the input.
 pub(crate) fn check(tasks: &[Task]) -> Result<()> {
     for reader in tasks {
-        check_inputs(reader, tasks, |reference| tasks.iter().any(|task| task.name == reference.task))?;
+        let is_known = |task: &Task| task.unset.is_none();
+        check_inputs(reader, tasks, |read| tasks.iter().any(|task| task.name == read.task && is_known(task)))?;
     }
     for task in tasks {
         refuse_cycle(task, tasks)?;
@@ -75,6 +76,7 @@ fn check_one(reference: &PublicationRef, reader: &Task, tasks: &[Task]) -> Resul
             None => error.hint(format!("known tasks: {}", names().collect::<Vec<_>>().join(", "))),
         });
     };
+    producer.demand_variables()?;
     let output = output_of(reference, producer)?;
     if producer.outputs.iter().any(|spec| spec.name == output && spec.table.is_some()) {
         return Err(Error::invalid(format!(
