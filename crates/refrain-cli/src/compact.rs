@@ -4,6 +4,7 @@ use crate::args::CompactArgs;
 use crate::context::Context;
 use crate::output::{self, Loudness};
 use refrain::compact::Compacted;
+use refrain::core::counted;
 use refrain::{Error, Result, Task};
 
 /// Compacts one task, or every dated one.
@@ -32,10 +33,7 @@ fn tell(context: &Context, compacted: &Compacted, dry_run: bool) {
     if context.loudness < Loudness::Normal {
         return;
     }
-    let keys = match compacted.keys {
-        1 => "1 date".to_owned(),
-        keys => format!("{keys} dates"),
-    };
+    let keys = counted(compacted.keys, "date");
     let verb = if dry_run { "would forget" } else { "forgot" };
     let stands = compacted.watermark.as_ref().map(|watermark| format!("; the watermark is {}", watermark.through));
     let stands = stands.unwrap_or_default();

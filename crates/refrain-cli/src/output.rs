@@ -1,7 +1,6 @@
 //! Printing: stdout is data, stderr is everything else. A broken pipe is no error, a full disk is one.
 
-use refrain::core::Outcome;
-use refrain::core::Window;
+use refrain::core::{Outcome, Window, counted};
 use refrain::{Conclusion, Error, Report};
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
@@ -145,10 +144,6 @@ fn success(report: &Report) -> String {
 /// A number of files for people.
 pub(crate) fn files(count: u64) -> String {
     counted(count, "file")
-}
-
-fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A size for people, in units of 1024 bytes, rounded to the nearest tenth.

@@ -3,7 +3,7 @@
 use crate::args::{GcArgs, InitArgs, RecoverArgs, RollbackArgs, StoreCommand};
 use crate::context::Context;
 use crate::output::{self, Loudness};
-use refrain::core::{Generation, Window};
+use refrain::core::{Generation, Window, counted};
 use refrain::recover::Finding;
 use refrain::report::{exit_code, outcome_of};
 use refrain::{Boundary, Error, Home, Outside, Result, store};
@@ -126,12 +126,13 @@ pub(crate) fn gc(context: &Context, args: &GcArgs) -> Result<()> {
     }
     if context.loudness == Loudness::Normal {
         output::say(&format!(
-            "gc: {verb} {} staging, {} pinned inputs, {} versions, {} outputs of commands, {} log entries",
+            "gc: {verb} {} staging, {}, {}, {} of commands, {} log {}",
             collected.staging.len(),
-            collected.pins.len(),
-            collected.versions.len(),
-            collected.outputs.len(),
-            collected.attempts
+            counted(collected.pins.len(), "pinned input"),
+            counted(collected.versions.len(), "version"),
+            counted(collected.outputs.len(), "output"),
+            collected.attempts,
+            if collected.attempts == 1 { "entry" } else { "entries" }
         ));
     }
     output::all_readable(collected.unreadable)
@@ -188,7 +189,8 @@ fn copy(context: &Context, home: &Home, places: &[String]) -> Result<()> {
         output::data(&format!("replaces {ancestor}"));
     }
     if context.loudness == Loudness::Normal {
-        output::say(&format!("copied {} keys and {} attempts", copied.keys, copied.attempts));
+        let (keys, attempts) = (counted(copied.keys, "key"), counted(copied.attempts, "attempt"));
+        output::say(&format!("copied {keys} and {attempts}"));
         if let Some(setting) = setting {
             output::say(&format!("now write into refrain.toml of every home that shares it: {setting}"));
         }
@@ -204,8 +206,8 @@ fn relearn(context: &Context) -> Result<Vec<Error>> {
         output::say(&format!("`{key}` was not brought back: {}", error.message));
     }
     if relearned.keys > 0 && context.loudness == Loudness::Normal {
-        let what = if relearned.keys == 1 { "publication" } else { "publications" };
-        output::say(&format!("brought back from the heads beside the data: {} {what}", relearned.keys));
+        let what = counted(relearned.keys, "publication");
+        output::say(&format!("brought back from the heads beside the data: {what}"));
     }
     Ok(relearned.records)
 }

@@ -9,6 +9,7 @@
 
 mod attempt;
 mod clock;
+mod counted;
 mod crash;
 mod duration;
 mod error;
@@ -31,6 +32,7 @@ mod watermark;
 
 pub use attempt::{Action, Answer, Attempt, Cause, CommitStep, Doubt, Goal, Refusal};
 pub use clock::Clock;
+pub use counted::{are, counted, were};
 pub use crash::{CrashPoint, CrashProbe, NoProbe};
 pub use duration::{format_duration, parse_duration};
 pub use error::{Error, ErrorKind, Result, Window};

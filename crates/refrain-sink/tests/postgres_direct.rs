@@ -103,15 +103,15 @@ fn a_staging_table_that_is_not_what_was_made_is_told_and_nothing_is_published() 
         for (rows, said) in [
             (
                 "INSERT INTO STAGE (carrier, minutes) VALUES ('AA', 1), ('UA', 2); UPDATE STAGE SET id = 1 WHERE minutes = 1",
-                "of 2 staged rows 1 have a value of \"id\"",
+                "has a value in 1 of 2 staged rows",
             ),
             (
                 "ALTER TABLE STAGE ALTER minutes DROP NOT NULL; INSERT INTO STAGE (carrier) VALUES ('AA')",
-                "1 have no value of \"minutes\"",
+                "\"minutes\" has no value in 1 of 1 staged row,",
             ),
             (
                 "ALTER TABLE STAGE DROP CONSTRAINT refrain_scope; INSERT INTO STAGE VALUES ('2025-03-25', 'AA', 1), (NULL, 'UA', 1)",
-                "of 2 staged rows 2 lie outside the scope",
+                "2 of 2 staged rows are outside the scope",
             ),
             ("SELECT 1", "has no rows"),
         ] {

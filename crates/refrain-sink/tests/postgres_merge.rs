@@ -380,7 +380,7 @@ fn a_trigger_that_drops_rows_is_noticed() {
     );
     for rows in ["id,v\n2,13\n3,1\n", "id,v\n1,13\n"] {
         let why = fails(ErrorKind::Guard, tables.publish(&merge("t"), 1, rows));
-        assert!(why.contains("1 staged rows are not in") && why.contains("trigger"), "{why}");
+        assert!(why.contains("1 staged row is not in") && why.contains("trigger"), "{why}");
         assert_eq!(tables.psql("SELECT * FROM t"), "1|1");
     }
 }

@@ -370,7 +370,7 @@ fn data_05_spk_05_a_part_never_replaces_the_whole() {
         assert!(why.contains("every row") && why.contains("mode = \"table\""), "{why}");
         tables.publish(&all("delays"), 1, &format!("{year}\n")).unwrap();
         let why = fails(ErrorKind::Guard, tables.publish(&all("delays"), 2, one_day));
-        assert!(why.contains("1 rows would replace all 730 rows") && why.contains("allow_shrink"), "{why}");
+        assert!(why.contains("1 row would replace all 730 rows") && why.contains("allow_shrink"), "{why}");
         // As many rows, of fewer days.
         let many = (0..730).map(|part| format!("2013-06-01,{part},y\n")).collect::<Vec<_>>().concat();
         let covers = Manner { covers: names(&["dt"]), ..all("delays") };

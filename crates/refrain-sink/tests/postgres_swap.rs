@@ -415,7 +415,7 @@ fn pgx_10_rows_of_the_scope_in_the_default_partition_are_named_and_can_be_moved(
         tables.psql("INSERT INTO delays VALUES ('2013-03-01', 7, 7), ('2013-03-02', 8, 8)");
         let schema = tables.schema();
         let why = fails(ErrorKind::Refused, attempt.sink.commit(&attempt.slot, &request, &ADOPT));
-        assert!(why.contains("1 rows of the scope lie in \"public\".\"rest\""), "{why}");
+        assert!(why.contains("1 row of the scope is in \"public\".\"rest\""), "{why}");
         assert_eq!(tables.schema(), schema);
         let error = preflight(&tables, &late).unwrap_err();
         let hint = error.hint.unwrap();

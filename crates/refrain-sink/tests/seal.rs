@@ -77,7 +77,7 @@ fn sizes_are_guarded() {
     let error = seal_with(&home, LocalKind::Directory, &strict, |it| fs::write(it.join("a"), "xxx").unwrap());
     assert!(error.unwrap_err().message.contains("3 bytes"));
     let error = seal_with(&home, LocalKind::Directory, &strict, |it| fs::write(it.join("a"), "xxxx").unwrap());
-    assert!(error.unwrap_err().message.contains("1 files"));
+    assert!(error.unwrap_err().message.contains("1 file,"));
 }
 
 #[test]

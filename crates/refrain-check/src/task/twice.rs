@@ -6,7 +6,7 @@ use super::pipes;
 use super::today::{self, SHIFT, SHIFT_SECONDS};
 use super::trials::{Played, Ran, Trials, failure, said};
 use super::verdict::{Finding, Kind, Trial};
-use refrain::core::Result;
+use refrain::core::{Result, counted};
 use refrain::task::CommandClock;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn look_behind(trials: &mut Trials<'_>, played: &Played) {
     }
     let files = files_in(&played.called.temporary);
     if files > 0 {
-        trials.notes.push(format!("the command leaves {files} file{} in $TMPDIR", if files == 1 { "" } else { "s" }));
+        trials.notes.push(format!("the command leaves {} in $TMPDIR", counted(files, "file")));
     }
 }
 

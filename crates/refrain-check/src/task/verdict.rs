@@ -3,6 +3,7 @@
 use super::call::Exit;
 use super::ground::Watched;
 use super::writes::Write;
+use refrain::core::counted;
 use refrain_compare::Comparison;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -196,7 +197,7 @@ impl Verdict {
             Outcome::Repeatable => format!("repeatable: {}", tried.join(", ")),
             Outcome::NotRepeatable => {
                 let count = self.findings.len();
-                let findings = if count == 1 { "1 finding".to_owned() } else { format!("{count} findings") };
+                let findings = counted(count, "finding");
                 format!("not repeatable: {findings}: {}", tried.join(", "))
             }
             Outcome::CouldNotBeChecked => "could not be checked: the task fails in the scratch copy".to_owned(),

@@ -5,7 +5,7 @@ use crate::look::screen::Screen;
 use crate::look::state::word;
 use crate::look::{self, print_within};
 use crate::output;
-use refrain::core::{Difference, Interval, Key, Partition};
+use refrain::core::{Difference, Interval, Key, Partition, counted};
 use refrain::report::exit_code;
 use refrain::survey::{State, Survey};
 use refrain::why::{Why, Would};
@@ -103,7 +103,7 @@ fn table(task: &Task, rows: &[Row], width: usize) {
     }
     print_within(&table, width);
     let counts: Vec<_> = counts.into_iter().map(|(would, count)| format!("{count} {would}")).collect();
-    output::data(&format!("{}: {} dates: {}", task.name, rows.len(), counts.join(", ")));
+    output::data(&format!("{}: {}: {}", task.name, counted(rows.len(), "date"), counts.join(", ")));
 }
 
 /// What a run with these flags would do.

@@ -2,6 +2,7 @@
 
 use anstream::{AutoStream, ColorChoice};
 use jiff::{SignedDuration, Timestamp};
+use refrain::core::counted;
 use std::io::{self, IsTerminal};
 
 /// The width that is taken where none can be asked for.
@@ -94,7 +95,7 @@ fn told_in_one_unit(seconds: u64) -> String {
         (2 * 60, 60, "minutes"),
     ];
     let unit = UNITS.into_iter().find(|(from, _, _)| seconds >= *from);
-    unit.map_or_else(|| format!("{seconds} seconds"), |(_, unit, name)| format!("{} {name}", seconds / unit))
+    unit.map_or_else(|| counted(seconds, "second"), |(_, unit, name)| format!("{} {name}", seconds / unit))
 }
 
 #[cfg(test)]

@@ -126,8 +126,7 @@ fn show_calendar(
 /// What there is besides the partitions that are shown.
 fn beyond(name: &TaskName, surveyed: &Surveyed) {
     if let Some(CompactedDates { dates, through }) = &surveyed.compacted {
-        let dates = if *dates == 1 { "1 date".to_owned() } else { format!("{dates} dates") };
-        output::data(&format!("compacted: {dates} up to {through}; what they published stands"));
+        output::data(&format!("compacted: {} up to {through}; what they published stands", counted(*dates, "date")));
     }
     if let Some(Since { known, over }) = &surveyed.since {
         output::data(&format!("nothing after {known}: refrain status {name} --to {over} shows what is missing since"));

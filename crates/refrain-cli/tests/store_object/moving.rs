@@ -59,7 +59,7 @@ fn going_over_without_the_history_is_refused_before_anything_is_written_also_whe
         refused.says("refrain store copy").says(&format!("refrain store init --replaces {old}"));
     }
     assert_eq!(moving.bucket.keys("state/"), [""; 0], "nothing is begun");
-    moving.run(&["store", "copy"]).success().says("copied 1 keys and 1 attempts");
+    moving.run(&["store", "copy"]).success().says("copied 1 key and 1 attempt");
     moving.run(&DAY).success().says("already published");
     moving.run(&["run", "day", "--date", "2025-03-01", "--rerun"]).success().says("published");
     assert_eq!(moving.home.read("runs"), "x\nx\n");
@@ -91,7 +91,7 @@ fn a_store_that_stands_is_joined_without_the_history_only_when_it_is_said() {
     assert_eq!(moving.bucket.keys("state/"), before);
     moving.run(&["store", "join"]).success();
     moving.run(&["run", "day", "--date", "2025-03-03"]).success().says("published");
-    moving.run(&["status"]).success().says("note: this home's own state knows 1 keys");
+    moving.run(&["status"]).success().says("note: this home's own state knows 1 key,");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_store_through_which_nothing_was_published_gives_way_to_a_history() {
     elsewhere.run(&["run", "day", "--date", "2025-03-02"]).expect_code(1);
     assert_eq!(moving.bucket.keys("state/key/").len(), 2);
     moving.names(&moving.url());
-    moving.run(&["store", "copy"]).success().says("copied 1 keys and 1 attempts");
+    moving.run(&["store", "copy"]).success().says("copied 1 key and 1 attempt");
     moving.run(&DAY).success().says("already published");
     moving.run(&["run", "day", "--date", "2025-03-01", "--rerun"]).success().says("published");
     // What is claimed through the store that gave way is published through its successor, by whichever home.

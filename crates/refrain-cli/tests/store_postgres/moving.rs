@@ -117,7 +117,7 @@ fn a_database_through_which_nothing_was_published_gives_way_to_a_history() {
     other.run(["run", "day", "--date", "2025-03-02"]).expect_code(1);
     shared.configure(&home, &format!("store = \"{}\"", shared.url()), "60s", "");
     home.run(DAY).expect_code(125).says("refrain store copy").says("refrain store join");
-    home.run(["store", "copy"]).success().says("copied 1 keys and 1 attempts");
+    home.run(["store", "copy"]).success().says("copied 1 key and 1 attempt");
     assert_eq!(shared.sql("SELECT count(*) FROM refrain.attempt"), "1");
     home.run(DAY).success().says("already published");
     home.run(["run", "day", "--date", "2025-03-02"]).success().says("published");
@@ -166,7 +166,7 @@ fn a_history_is_not_copied_while_an_attempt_is_at_work() {
     home.run(["store", "copy", &shared.url()]).expect_code(120).says("2025-03-01").says("is being run");
     fs::write(shared.path("hold"), "go\n").unwrap();
     running.wait().success();
-    home.run(["store", "copy", "sqlite", &shared.url()]).success().says("copied 1 keys");
+    home.run(["store", "copy", "sqlite", &shared.url()]).success().says("copied 1 key");
 }
 
 #[test]

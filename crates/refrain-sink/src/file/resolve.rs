@@ -1,7 +1,7 @@
 //! Whether a file is what was sealed.
 
 use crate::local::{Measured, Stat, digest_text, durable, has_digest, hash_file, identity_of, problem};
-use refrain_core::{Result, SealedData};
+use refrain_core::{Result, SealedData, counted, were};
 use std::path::Path;
 
 /// What differs; nothing when it is what was sealed. The content is read only when the same size comes with another
@@ -12,7 +12,12 @@ pub(crate) fn difference(data: &SealedData, path: &Path, stat: &Stat) -> Result<
         return Ok(Some(format!("`{path_text}` is {}", stat.noun())));
     }
     if stat.size != data.bytes {
-        return Ok(Some(format!("`{path_text}` has {} bytes, and {} were published", stat.size, data.bytes)));
+        return Ok(Some(format!(
+            "`{path_text}` has {}, and {} {} published",
+            counted(stat.size, "byte"),
+            data.bytes,
+            were(data.bytes)
+        )));
     }
     if identity_of(data)?.is_unchanged(stat) || has_digest(path, stat.size, &data.digest)? {
         return Ok(None);

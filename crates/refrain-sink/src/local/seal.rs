@@ -5,7 +5,7 @@ use super::site::Site;
 use super::staging::Owner;
 use super::stat::Stat;
 use super::{Identity, LocalKind, durable, provenance};
-use refrain_core::{Error, Guards, Result, SealedData, StagingId};
+use refrain_core::{Error, Guards, Result, SealedData, StagingId, counted};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -156,14 +156,14 @@ impl Site<'_> {
         }
         if let Some(least) = guards.min_bytes.filter(|least| measured.bytes < *least) {
             return Err(Error::guard(format!(
-                "the output for `{target}` has {} bytes, and `min_bytes` is {least}",
-                measured.bytes
+                "the output for `{target}` has {}, and `min_bytes` is {least}",
+                counted(measured.bytes, "byte")
             )));
         }
         if let Some(least) = guards.min_files.filter(|least| measured.files < *least) {
             return Err(Error::guard(format!(
-                "the output for `{target}` has {} files, and `min_files` is {least}",
-                measured.files
+                "the output for `{target}` has {}, and `min_files` is {least}",
+                counted(measured.files, "file")
             )));
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::site::Site;
 use super::stat::Stat;
 use super::{Identity, LocalKind, durable};
 use jiff::Timestamp;
-use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Result, Version};
+use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Result, Version, counted, were};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -276,8 +276,8 @@ impl Site<'_> {
         let difference = if sizes(&found) == sizes(sealed) {
             "its content is not what was published".to_owned()
         } else {
-            let text = |it: &Measured| format!("{} files with {} bytes", it.files, it.bytes);
-            format!("it has {}, and {} were published", text(&found), text(sealed))
+            let text = |it: &Measured| format!("{} with {}", counted(it.files, "file"), counted(it.bytes, "byte"));
+            format!("it has {}, and {} {} published", text(&found), text(sealed), were(sealed.files))
         };
         Err(Error::refused(format!("{} of `{}` is damaged: {difference}", source.what, self.target.display()))
             .hint(format!("look at `{}`; choose another version, or run the task again", source.location.display())))

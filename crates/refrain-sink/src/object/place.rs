@@ -2,7 +2,7 @@
 //! readers list (docs/FORMATS.md).
 
 use super::ObjectKind;
-use refrain_core::{AttemptId, Error, Generation, Result, SlotAddress};
+use refrain_core::{AttemptId, Error, Generation, Result, SlotAddress, counted};
 use refrain_object::Address;
 
 /// What is added to a slot's key at most: `manifest/`, `/v`, a generation, an attempt's id, `.json`.
@@ -46,8 +46,11 @@ impl Place {
         }
         let longest = self.area.key.len() + target.key.len() + ADDED;
         if longest > LONGEST {
-            return Err(Error::invalid(format!("the key of {target} is too long by {} bytes", longest - LONGEST))
-                .hint("with what Refrain adds to it a key has at most 1024 bytes"));
+            return Err(Error::invalid(format!(
+                "the key of {target} is too long by {}",
+                counted(longest - LONGEST, "byte")
+            ))
+            .hint("with what Refrain adds to it a key has at most 1024 bytes"));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::place::Place;
 use super::readers::PrefixManner;
 use crate::directory::{Go, walk};
 use crate::written::{self, OUTPUT, Owner};
-use refrain_core::{Error, ErrorKind, Guards, Result, SlotAddress, Staged, StagingId};
+use refrain_core::{Error, ErrorKind, Guards, Result, SlotAddress, Staged, StagingId, counted};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -155,10 +155,16 @@ pub(super) fn check(place: &Place, files: u64, bytes: u64, guards: &Guards) -> R
             .hint("if that is right for this partition, add `--allow-empty`"));
     }
     if let Some(least) = guards.min_files.filter(|least| files < *least) {
-        return Err(Error::guard(format!("the output for {target} has {files} files, at least {least} are asked for")));
+        return Err(Error::guard(format!(
+            "the output for {target} has {}, at least {least} are asked for",
+            counted(files, "file")
+        )));
     }
     if let Some(least) = guards.min_bytes.filter(|least| bytes < *least) {
-        return Err(Error::guard(format!("the output for {target} has {bytes} bytes, at least {least} are asked for")));
+        return Err(Error::guard(format!(
+            "the output for {target} has {}, at least {least} are asked for",
+            counted(bytes, "byte")
+        )));
     }
     if guards.min_rows.is_some() {
         return Err(Error::guard(format!("rows are not counted in the output for {target}"))

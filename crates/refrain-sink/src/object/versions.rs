@@ -6,7 +6,7 @@ use super::place::Place;
 use super::record::{Kept, Record, Seen, Step};
 use super::{leftovers, seal};
 use jiff::Timestamp;
-use refrain_core::{Condition, Error, ErrorKind, Generation, Keep, Result, SealedData, Version};
+use refrain_core::{Condition, Error, ErrorKind, Generation, Keep, Result, SealedData, Version, counted};
 use refrain_object::Bucket;
 use std::collections::BTreeMap;
 use std::fs;
@@ -163,9 +163,11 @@ pub(super) fn condition(bucket: &Bucket, place: &Place, record: Option<&Record>)
             Ok(match (standing, record) {
                 (None, None) => Condition::Absent,
                 (None, Some(_)) => Condition::Missing,
-                (Some(object), None) => {
-                    Condition::Foreign(format!("an object of {} bytes, written {}", object.size, object.modified))
-                }
+                (Some(object), None) => Condition::Foreign(format!(
+                    "an object of {}, written {}",
+                    counted(object.size, "byte"),
+                    object.modified
+                )),
                 (Some(object), Some(_)) if tag.is_some_and(|tag| object.version.is(&tag.into())) => Condition::Intact,
                 (Some(object), Some(_)) => Condition::Drifted(format!("it was written {}", object.modified)),
             })

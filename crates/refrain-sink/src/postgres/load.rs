@@ -3,7 +3,7 @@
 use super::catalog::{Target, list};
 use super::seal::Found;
 use super::stage::{SCOPE_CHECK, Stage};
-use refrain_core::{Error, Result};
+use refrain_core::{Error, Result, counted};
 use refrain_load::{Format, Options, Shape, Source, parse_context};
 use refrain_postgres::{Fault, Refusal, Transaction};
 use std::path::Path;
@@ -85,7 +85,7 @@ fn copy(transaction: &mut Transaction<'_>, stage: &Stage, source: &mut Source, n
     let copied = copy.finish().map_err(|fault| refused(fault, source))?;
     match source.rows() {
         Some(rows) if rows != copied => {
-            Err(Error::guard(format!("`{name}` has {rows} rows, and the server took {copied}")).into())
+            Err(Error::guard(format!("`{name}` has {}, and the server took {copied}", counted(rows, "row"))).into())
         }
         _ => Ok(copied),
     }

@@ -6,7 +6,7 @@ use super::modes::{self, number};
 use super::site::Site;
 use super::stage::{self, SealedTable, Stage};
 use super::{load, scope, shape, statements, writers};
-use refrain_core::{Error, Guards, Open, Result, SealedData, Staging};
+use refrain_core::{Error, Guards, Open, Result, SealedData, Staging, are, counted};
 use refrain_postgres::{Fault, Limits, Transaction, quote_identifier};
 use std::path::Path;
 use std::time::Duration;
@@ -118,8 +118,8 @@ fn check(stage: &Stage, found: &Found, guards: &Guards) -> Result<(), Error> {
     }
     if let Some(least) = guards.min_rows.filter(|least| found.rows < *least) {
         return Err(Error::guard(format!(
-            "the output for {table} has {} rows, at least {least} are asked for",
-            found.rows
+            "the output for {table} has {}, at least {least} are asked for",
+            counted(found.rows, "row")
         )));
     }
     if let Some(least) = guards.min_files.filter(|least| *least > 1) {
@@ -127,8 +127,8 @@ fn check(stage: &Stage, found: &Found, guards: &Guards) -> Result<(), Error> {
     }
     if let Some(least) = guards.min_bytes.filter(|least| found.bytes < *least) {
         return Err(Error::guard(format!(
-            "the output for {table} has {} bytes, at least {least} are asked for",
-            found.bytes
+            "the output for {table} has {}, at least {least} are asked for",
+            counted(found.bytes, "byte")
         )));
     }
     Ok(())
@@ -150,7 +150,9 @@ fn count(transaction: &mut Transaction<'_>, stage: &Stage, target: &Target, now:
     let (total, outside) = (number(row.first()), number(row.get(2)));
     if outside > 0 {
         return Err(Error::guard(format!(
-            "of {total} staged rows {outside} lie outside the scope of the output: {scope}"
+            "{outside} of {} {} outside the scope of the output: {scope}",
+            counted(total, "staged row"),
+            are(outside)
         ))
         .hint("stage rows of the scope alone")
         .into());
@@ -182,12 +184,14 @@ fn is_staged(column: &Column, target: &Target, total: u64, filled: u64) -> Resul
     match target.column(&column.name) {
         Some(given) if given.has_default && filled == 0 && total > 0 => Ok(false),
         Some(given) if given.has_default && filled != total => Err(Error::guard(format!(
-            "of {total} staged rows {filled} have a value of {name}, which the table gives to rows without one"
+            "{name}, which the table gives to rows without one, has a value in {filled} of {}",
+            counted(total, "staged row")
         ))
         .hint("stage it for every row or for none")),
         Some(wanted) if wanted.not_null && filled != total => Err(Error::guard(format!(
-            "of {total} staged rows {} have no value of {name}, and {} wants one",
+            "{name} has no value in {} of {}, and {} wants one",
             total - filled,
+            counted(total, "staged row"),
             target.relation
         ))
         .hint("stage it for every row")),

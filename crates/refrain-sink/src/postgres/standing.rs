@@ -4,7 +4,7 @@ use super::address::scope_of;
 use super::cluster;
 use super::heads::{self, Applied};
 use super::modes::number;
-use refrain_core::Condition;
+use refrain_core::{Condition, are, counted, were};
 use refrain_postgres::{Fault, Transaction, quote_literal};
 
 /// Compares the scope's rows with what the last commit left: so many, and all written by its transaction, or none later
@@ -22,7 +22,7 @@ pub(super) fn condition(transaction: &mut Transaction<'_>, slot: &str, published
         let sql = format!("SELECT count(*)::text FROM {table} WHERE {scope}");
         return Ok(match number(transaction.query(&sql, &[])?.first().and_then(|row| row.first())) {
             0 => Condition::Absent,
-            rows => Condition::Foreign(format!("{rows} rows")),
+            rows => Condition::Foreign(counted(rows, "row")),
         });
     }
     let applied = heads::read(transaction, slot)?.and_then(|standing| standing.applied);
@@ -61,10 +61,17 @@ pub(super) fn condition(transaction: &mut Transaction<'_>, slot: &str, published
     let (stand, changed) = (number(row.and_then(|row| row.first())), number(row.and_then(|row| row.get(1))));
     Ok(match (stand, changed) {
         (0, _) if rows > 0 => Condition::Missing,
-        (stand, _) if stand != rows => {
-            Condition::Drifted(format!("{rows} rows were published and {stand} stand there"))
-        }
+        (stand, _) if stand != rows => Condition::Drifted(format!(
+            "{} {} published, and there {} {stand}",
+            counted(rows, "row"),
+            were(rows),
+            are(stand)
+        )),
         (_, 0) => Condition::Intact,
-        (_, changed) => Condition::Drifted(format!("{changed} of {rows} rows were changed or written anew")),
+        (_, changed) => Condition::Drifted(format!(
+            "{changed} of {} {} changed or written anew",
+            counted(rows, "row"),
+            were(changed)
+        )),
     })
 }

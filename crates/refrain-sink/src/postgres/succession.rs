@@ -7,7 +7,7 @@ use super::heads::{self, Published};
 use super::manner::{Manner, Mode};
 use super::modes::{count, merge};
 use super::scope;
-use refrain_core::{Adopt, Error, Generation, Key};
+use refrain_core::{Adopt, Error, Generation, Key, counted};
 use refrain_postgres::{Fault, Transaction, quote_identifier};
 
 /// The output that is to be published.
@@ -97,7 +97,7 @@ fn standing(target: &Target, former: &Published, rows: u64, which: &str) -> Erro
     Error::refused(format!(
         "{} of version {version} of this output stand in {relation}, published as it was declared then, and would stay beside \
          those of the next version",
-        super::modes::rows(rows)
+        counted(rows, "row")
     ))
     .hint(format!(
         "take the change of `mode` or `where` back; or let these rows go, then repeat the call: DELETE FROM {relation} WHERE {which}"

@@ -5,7 +5,7 @@ use super::place::{Fate, From, Place, at_once, is_of_one_object};
 use super::{BATCH, BucketOptions, BucketStore};
 use crate::chance::{fresh_nonce, fresh_store_id};
 use jiff::Timestamp;
-use refrain_core::{Error, ErrorKind, Result, StoreId, StoreIdentity};
+use refrain_core::{Error, ErrorKind, Result, StoreId, StoreIdentity, counted};
 use refrain_object::{Address, Settings, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -101,9 +101,9 @@ impl BucketStore {
         let all = replaces.iter().chain(stores.difference(replaces));
         let command = all.fold("refrain store init".to_owned(), |line, store| format!("{line} --replaces {store}"));
         Err(Error::corrupt(format!(
-            "the state store {} has lost its identity: there are objects of {} keys, and `{identity}` is gone",
+            "the state store {} has lost its identity: there are objects of {}, and `{identity}` is gone",
             self.address(),
-            keys.len()
+            counted(keys.len(), "key")
         ))
         .hint(format!(
             "put an earlier version of that object back and run `refrain store restored`; or go on with what the keys \

@@ -3,7 +3,7 @@
 use super::standing::list;
 use crate::boundary::Boundary;
 use crate::plan::Plan;
-use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord};
+use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord, are};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
@@ -209,7 +209,7 @@ impl<'b> Lineages<'b> {
             }
         }
         let Some(why) = why else { return Ok(()) };
-        let verb = if stale.len() == 1 { "is" } else { "are" };
+        let verb = are(stale.len());
         let repair = match stale.as_slice() {
             [only] => self.repair(only),
             _ => self.boundary.command_for(&stale, " --if-changed"),

@@ -6,7 +6,7 @@ use crate::boundary::Boundary;
 use crate::peek::{everywhere, find_published};
 use crate::plan::{Plan, PlannedSource};
 use crate::task::{PublicationRef, Task};
-use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result, RunRecord};
+use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result, RunRecord, are};
 use std::collections::BTreeSet;
 
 /// How far back a chain is looked through for its first gap: what lies before is told by the run of that one.
@@ -109,7 +109,7 @@ impl Boundary {
 
     /// What keeps an input from being pinned, if anything does: nothing is built on what is not there or not whole.
     pub(crate) fn refuse_incomplete(&self, plan: &Plan, reference: &PublicationRef, readable: &Readable) -> Result<()> {
-        let verb = |keys: &[Key]| if keys.len() == 1 { "is" } else { "are" };
+        let verb = |keys: &[Key]| are(keys.len());
         if !readable.missing.is_empty() {
             let keys = &readable.missing;
             let all = [self.missing_before(plan, reference, keys)?.as_slice(), keys].concat();

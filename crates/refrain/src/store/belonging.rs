@@ -4,7 +4,7 @@ use super::{Place, give_up, lost_stores, make_state};
 use crate::config::Config;
 use crate::home::Home;
 use crate::task::{InputSource, Task};
-use refrain_core::{Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity};
+use refrain_core::{Error, ErrorKind, Result, StateStore, StoreId, StoreIdentity, counted, were};
 use refrain_store::{BucketStore, Entry, HomeRecord, PostgresStore, SqliteStore, Stranger, TaskRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -114,7 +114,6 @@ pub(super) fn refuse_without_history(home: &Home, place: &Place, standing: Optio
     if keys == 0 {
         return Ok(());
     }
-    let keys = if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") };
     let afresh = match standing {
         None => give_up(&BTreeSet::from([own.store_id])),
         Some(_) => {
@@ -122,7 +121,9 @@ pub(super) fn refuse_without_history(home: &Home, place: &Place, standing: Optio
         }
     };
     Err(Error::refused(format!(
-        "{keys} of this home were published through its own state {}, which the state store in {} does not replace",
+        "{} of this home {} published through its own state {}, which the state store in {} does not replace",
+        counted(keys, "key"),
+        were(keys),
         own.store_id,
         place.shown()
     ))
@@ -226,8 +227,9 @@ pub fn left_behind(home: &Home, store: &dyn StateStore) -> Option<String> {
     state.for_each_key(None, count).ok()?;
     (keys > 0).then(|| {
         format!(
-            "this home's own state knows {keys} keys, of which its store knows nothing: to take them along, refrain store \
-             copy (into one without a history)"
+            "this home's own state knows {}, of which its store knows nothing: to take them along, refrain store copy (into \
+             one without a history)",
+            counted(keys, "key")
         )
     })
 }

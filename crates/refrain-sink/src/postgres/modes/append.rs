@@ -5,7 +5,7 @@ use crate::postgres::address::place;
 use crate::postgres::catalog::Target;
 use crate::postgres::heads::{Applied, Standing};
 use crate::postgres::manner::Manner;
-use refrain_core::{Adopt, Error, Publication, SealedData};
+use refrain_core::{Adopt, Error, Publication, SealedData, counted, were};
 use refrain_postgres::{Fault, Transaction, quote_identifier};
 
 pub(super) fn preflight(
@@ -108,8 +108,10 @@ fn appended(work: &Work<'_>, inserted: u64) -> Result<Applied, Fault> {
         return Ok(Applied { run_column: work.manner().run_column.clone(), ..Applied::default() });
     }
     Err(Error::guard(format!(
-        "{} rows were staged and {inserted} appended to {}",
-        work.sealed.rows, work.target.relation
+        "{} {} staged and {inserted} appended to {}",
+        counted(work.sealed.rows, "row"),
+        were(work.sealed.rows),
+        work.target.relation
     ))
     .hint("look for a trigger or a rule of the table that drops rows")
     .into())

@@ -22,7 +22,7 @@ use crate::postgres::manner::{Manner, Mode};
 use crate::postgres::scope;
 use columns::Columns;
 use key::NaturalKey;
-use refrain_core::Error;
+use refrain_core::{Error, are, counted, were};
 use refrain_postgres::{Fault, Refusal, Relation, Transaction, quote_identifier};
 
 /// What became of a staged row, in the column of this name: no table of a user has one.
@@ -149,8 +149,11 @@ impl Merge<'_> {
         let stand = count(transaction, target, &condition)?;
         if stand != sealed.rows {
             return Err(Error::guard(format!(
-                "{} rows were staged, and {stand} stand in {} where {condition}",
-                sealed.rows, target.relation
+                "{} {} staged, and there {} {stand} in {} where {condition}",
+                counted(sealed.rows, "row"),
+                were(sealed.rows),
+                are(stand),
+                target.relation
             ))
             .hint(
                 "look for somebody who adds rows of this scope, or for a trigger or a policy that drops or moves rows",
@@ -263,9 +266,13 @@ impl Merge<'_> {
         let rows = transaction.query(&sql, &[])?;
         match number(rows.first().and_then(|row| row.first())) {
             0 => Ok(()),
-            dropped => Err(Error::guard(format!("{dropped} staged rows are not in {target} after the merge"))
-                .hint("look for a trigger, a rule or a row security policy of the table that drops or changes rows")
-                .into()),
+            dropped => Err(Error::guard(format!(
+                "{} {} not in {target} after the merge",
+                counted(dropped, "staged row"),
+                are(dropped)
+            ))
+            .hint("look for a trigger, a rule or a row security policy of the table that drops or changes rows")
+            .into()),
         }
     }
 

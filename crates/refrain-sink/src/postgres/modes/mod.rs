@@ -11,7 +11,7 @@ use super::heads::{Applied, Standing};
 use super::manner::{Manner, Mode};
 use super::stage::{SealedTable, Stage};
 use super::{cluster, rights, scope};
-use refrain_core::{Adopt, Error, ErrorKind};
+use refrain_core::{Adopt, Error, ErrorKind, counted};
 use refrain_postgres::{Fault, Transaction};
 
 /// What a commit works on.
@@ -126,7 +126,7 @@ fn refuse_foreign(transaction: &mut Transaction<'_>, target: &Target, manner: &M
         format!(
             "{} has {} already that refrain did not publish there, where {scope}",
             target.relation,
-            self::rows(rows)
+            counted(rows, "row")
         ),
     )
     .hint("look at them; to let the publication replace them, add `--adopt`")
@@ -137,11 +137,6 @@ fn refuse_foreign(transaction: &mut Transaction<'_>, target: &Target, manner: &M
 pub(super) fn count(transaction: &mut Transaction<'_>, target: &Target, scope: &str) -> Result<u64, Fault> {
     let rows = transaction.query(&format!("SELECT count(*)::text FROM {} WHERE {scope}", target.relation), &[])?;
     Ok(number(rows.first().and_then(|row| row.first())))
-}
-
-/// So many rows, in words.
-pub(super) fn rows(number: u64) -> String {
-    if number == 1 { "1 row".to_owned() } else { format!("{number} rows") }
 }
 
 /// A number in a row.

@@ -5,7 +5,7 @@ use crate::postgres::catalog::Target;
 use crate::postgres::heads::Applied;
 use crate::postgres::manner::{Manner, Mode};
 use crate::postgres::scope;
-use refrain_core::Error;
+use refrain_core::{Error, are, counted, were};
 use refrain_postgres::{Fault, Transaction, quote_identifier};
 
 /// Without a flag, a table that is replaced as a whole may lose half of its rows and no more (DATA-05).
@@ -67,8 +67,11 @@ pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Resul
     let stand = count(transaction, target, &condition)?;
     if inserted != work.sealed.rows || stand != work.sealed.rows {
         return Err(Error::guard(format!(
-            "{} rows were staged, {inserted} inserted, and {stand} stand in {} where {condition}",
-            work.sealed.rows, target.relation
+            "{} {} staged, {inserted} inserted, and there {} {stand} in {} where {condition}",
+            counted(work.sealed.rows, "row"),
+            were(work.sealed.rows),
+            are(stand),
+            target.relation
         ))
         .hint("look for a trigger, a rule or a row security policy of the table that drops or moves rows")
         .into());
@@ -114,7 +117,9 @@ pub(super) fn refuse_losses(transaction: &mut Transaction<'_>, work: &Work<'_>, 
         if lost > 0 && !manner.allow_shrink {
             let example = rows.into_iter().next().and_then(|row| row.into_iter().nth(1).flatten()).unwrap_or_default();
             return Err(Error::guard(format!(
-                "{lost} values of {name} that {target} has are not among the staged rows, such as {example}"
+                "{} of {name} that {target} has {} not among the staged rows, such as {example}",
+                counted(lost, "value"),
+                are(lost)
             ))
             .hint("stage all of it; if they shall go: allow_shrink = true")
             .into());
@@ -123,9 +128,12 @@ pub(super) fn refuse_losses(transaction: &mut Transaction<'_>, work: &Work<'_>, 
     if manner.scope.is_empty() && !manner.allow_shrink && manner.covers.is_empty() {
         let rows = count(transaction, work.target, condition)?;
         if work.sealed.rows > 0 && work.sealed.rows < rows / SHRINK {
-            return Err(Error::guard(format!("{} rows would replace all {rows} rows of {target}", work.sealed.rows))
-                .hint("if a part was staged: mode = \"replace\" with `where`; if it is right: allow_shrink = true")
-                .into());
+            return Err(Error::guard(format!(
+                "{} would replace all {rows} rows of {target}",
+                counted(work.sealed.rows, "row")
+            ))
+            .hint("if a part was staged: mode = \"replace\" with `where`; if it is right: allow_shrink = true")
+            .into());
         }
     }
     Ok(())

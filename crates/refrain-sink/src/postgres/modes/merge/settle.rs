@@ -5,7 +5,7 @@ use crate::postgres::catalog::Target;
 use crate::postgres::manner::Manner;
 use crate::postgres::modes::number;
 use crate::postgres::stage::Stage;
-use refrain_core::Error;
+use refrain_core::{Error, are, counted};
 use refrain_postgres::{Fault, Transaction, quote_identifier};
 
 /// Tests the keys of the staged rows, and of rows with one key keeps the one that `order_by` puts last. Returns how many it
@@ -68,7 +68,8 @@ fn refuse_nulls(
         if found > 0 {
             let example = rows.into_iter().next().and_then(|row| row.into_iter().nth(1).flatten()).unwrap_or_default();
             return Err(Error::guard(format!(
-                "{found} staged rows for {} have no value of {named}, which is part of the key, such as {example}",
+                "{named}, which is part of the key, has no value in {} for {}, such as {example}",
+                counted(found, "staged row"),
                 target.relation
             ))
             .hint("give it a value; or let the table's unique index be NULLS NOT DISTINCT, from PostgreSQL 15 on")
@@ -95,7 +96,9 @@ fn settle_repeated(transaction: &mut Transaction<'_>, stage: &Stage, key: &Natur
     let order = order(&target, &stage.manner)?;
     if order.is_empty() {
         return Err(Error::guard(format!(
-            "{keys} keys are staged more than once for {}: {shown}",
+            "{} {} staged more than once for {}: {shown}",
+            counted(keys, "key"),
+            are(keys),
             stage.manner.relation()
         ))
         .hint("stage each key once; or say which row wins, the last in an order: order_by = [\"updated_at\"]")
@@ -105,7 +108,9 @@ fn settle_repeated(transaction: &mut Transaction<'_>, stage: &Stage, key: &Natur
     match key.repeated(transaction, &stage.table)? {
         None => Ok(removed),
         Some((keys, shown)) => Err(Error::guard(format!(
-            "{keys} keys are staged more than once for {}, and `order_by` does not settle which row wins: {shown}",
+            "{} {} staged more than once for {}, and `order_by` does not settle which row wins: {shown}",
+            counted(keys, "key"),
+            are(keys),
             stage.manner.relation()
         ))
         .hint("add a column to `order_by` that tells these rows apart")

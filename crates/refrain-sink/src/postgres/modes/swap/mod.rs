@@ -25,7 +25,7 @@ use crate::postgres::scope;
 use crate::postgres::stage::Stage;
 use bounds::{Leaf, Named};
 use compare::Picture;
-use refrain_core::{Error, ErrorKind};
+use refrain_core::{Error, ErrorKind, are, counted, were};
 use refrain_postgres::{Fault, Transaction, quote_literal};
 
 pub(super) fn preflight(transaction: &mut Transaction<'_>, target: &Target, manner: &Manner) -> Result<(), Fault> {
@@ -67,7 +67,13 @@ fn refuse_strays(
     }
     let error = Error::new(
         ErrorKind::Refused,
-        format!("{rows} rows of the scope lie in {}, the DEFAULT partition of {}", rest.relation, target.relation),
+        format!(
+            "{} of the scope {} in {}, the DEFAULT partition of {}",
+            counted(rows, "row"),
+            are(rows),
+            rest.relation,
+            target.relation
+        ),
     );
     if named.standing.is_some() {
         return Err(error.hint(format!("look at them: SELECT * FROM {} WHERE {condition}", rest.relation)).into());
@@ -114,7 +120,8 @@ pub(in crate::postgres) fn look(
     if rows == sealed {
         return Ok(seen);
     }
-    Err(Error::guard(format!("{sealed} rows were staged for {} and {rows} are there now", target.relation))
+    let (staged, were, are) = (counted(sealed, "row"), were(sealed), are(rows));
+    Err(Error::guard(format!("{staged} {were} staged for {} and {rows} {are} there now", target.relation))
         .hint("look who writes to tables of schema refrain; then repeat the call")
         .into())
 }
