@@ -275,7 +275,8 @@ impl Attempt {
     /// 5.2: the claim stands; `head` is the head after it.
     pub fn claimed(&mut self, slot: &SlotAddress, head: Head) {
         if let Some(Claim { slots, .. }) = &head.claim {
-            self.learn(slots.difference(&self.forgone.clone()));
+            let known = slots.difference(&self.forgone).filter(|slot| !self.given_up.contains_key(*slot));
+            self.to_claim.extend(known.cloned());
         }
         if let Some(publication) = &head.publication {
             self.learn(publication.run.slots());
