@@ -49,14 +49,16 @@ pub struct Task {
     /// What the command's clock shows.
     pub clock: CommandClock,
     /// What it needs of the environment and does not find there; what is declared with it is left out.
-    pub(crate) unset: Option<Unset>,
+    pub unset: Option<Unset>,
 }
 
 /// A variable of the environment that is not set.
 #[derive(Clone, Debug)]
-pub(crate) struct Unset {
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
+pub struct Unset {
+    /// Which variable, and which key of the file needs it.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
 }
 
 /// A command.
