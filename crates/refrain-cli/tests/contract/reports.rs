@@ -1,8 +1,10 @@
 //! The machine report.
 
 use crate::call::{home, run};
+use refrain_testkit::program::Refrain;
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 const FIELDS: [&str; 18] = [
     "attempt",
@@ -107,6 +109,46 @@ fn a_report_replaces_an_older_one_whole() {
     home.run(arguments).success();
     let report: Value = serde_json::from_str(&fs::read_to_string(&old).unwrap()).unwrap();
     assert_eq!(report["outcome"], "published");
+}
+
+#[test]
+fn a_report_goes_through_links_and_descriptors_and_keeps_the_mode() {
+    let home = home();
+    let report = |place: &str, outcome: &str| {
+        let text = home.read(place);
+        let report: Value = serde_json::from_str(text.trim_start_matches("first\n")).unwrap();
+        assert_eq!(report["outcome"], outcome, "{place}");
+    };
+    let job = |place: &str| {
+        ["run", "job", "--out", "out.csv", "--report", place, "--", "sh", "-c", "echo a > $REFRAIN_OUT"]
+            .map(str::to_owned)
+    };
+    fs::set_permissions(home.write("logs/old.json", "old"), Permissions::from_mode(0o600)).unwrap();
+    symlink("old.json", home.join("logs/link.json")).unwrap();
+    symlink("logs/link.json", home.join("chain.json")).unwrap();
+    home.run(job("chain.json")).success();
+    report("logs/old.json", "published");
+    assert_eq!(home.join("logs/old.json").metadata().unwrap().mode() & 0o7777, 0o600);
+    for link in ["chain.json", "logs/link.json"] {
+        assert!(home.join(link).is_symlink(), "{link}");
+    }
+    symlink("logs/new.json", home.join("dangling.json")).unwrap();
+    home.run(job("dangling.json")).success();
+    report("logs/new.json", "already_published");
+
+    // What `/dev/stdout` is: a link to the link of a descriptor.
+    symlink("/proc/self/fd/3", home.join("descriptor.json")).unwrap();
+    for place in ["/dev/fd/3", "descriptor.json"] {
+        let shell = Refrain::new("/bin/sh", home.path());
+        let script = "exec 3>fd.json; echo first >&3; exec \"$@\"";
+        let arguments = ["-c", script, "sh", env!("CARGO_BIN_EXE_refrain")].map(str::to_owned);
+        shell.run(arguments.into_iter().chain(job(place))).success();
+        assert!(home.read("fd.json").starts_with("first\n"), "{place}: nothing that is there is cut off");
+        report("fd.json", "already_published");
+    }
+    assert!(home.join("descriptor.json").is_symlink());
+    let left = fs::read_dir(home.join("logs")).unwrap().count();
+    assert_eq!(left, 3, "nothing is left beside the report");
 }
 
 #[test]

@@ -1,12 +1,19 @@
 //! Small files of the program's own that a reader must see whole or not at all.
 
 use super::durable;
-use std::fs::File;
+use rustix::fs::{PROC_SUPER_MAGIC, statfs};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
 
-/// Writes a file by a temporary name beside it and a rename. Something that is no regular file (a pipe, a terminal)
-/// is written as it stands.
+/// More symbolic links than this in a row are a loop (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+
+/// Writes a file by a temporary name beside it and a rename. Links stay: the file that they lead to is replaced, and has the
+/// mode of the former one. What is no regular file (a pipe, a terminal), or is reached through `/proc` as `/dev/stdout`
+/// and `/dev/fd/3` are, is written to as it stands, behind what it holds.
 ///
 /// # Crash safety
 /// The old file or the new one, whole. Not synced: the file tells of what happened, it decides nothing.
@@ -14,20 +21,51 @@ use std::path::Path;
 /// # Errors
 /// As the system reports them.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return File::options().write(true).open(path)?.write_all(bytes);
-    }
-    let parent = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
+    let Some(path) = file_behind(path)? else {
+        return File::options().append(true).open(path)?.write_all(bytes);
     };
-    // One name per process: what a killed one left is written over by the next with its number.
-    let temporary = parent.join(format!(".refrain-{}.tmp", std::process::id()));
-    let written = File::create(&temporary)
+    // One name per process: what a killed one left is removed by the next with its number.
+    let temporary = directory_of(&path).join(format!(".refrain-{}.tmp", std::process::id()));
+    let written = durable::remove(&temporary)
+        .and_then(|()| create_like(path.metadata().ok(), &temporary))
         .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| durable::replace(&temporary, path));
+        .and_then(|()| durable::replace(&temporary, &path));
     if written.is_err() {
         durable::best_effort(durable::remove(&temporary));
     }
     written
+}
+
+/// The regular file that a path leads to, whether it is there or not; nothing where it leads to something else, or through
+/// `/proc`: a link there is an open descriptor, whose file may have another name by now, or none.
+fn file_behind(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if statfs(directory_of(&path))?.f_type == PROC_SUPER_MAGIC {
+            return Ok(None);
+        }
+        match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() => path = directory_of(&path).join(path.read_link()?),
+            Ok(found) => return Ok(found.is_file().then_some(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(path)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// Makes an empty file that nobody else can open who could not open the former one.
+fn create_like(former: Option<Metadata>, path: &Path) -> io::Result<File> {
+    let mode = if former.is_some() { 0o600 } else { 0o666 };
+    let file = File::options().write(true).create_new(true).mode(mode).open(path)?;
+    if let Some(former) = former {
+        // Only root can, and only root replaces files of others so that they could not read them any more.
+        durable::best_effort(fchown(&file, Some(former.uid()), Some(former.gid())));
+        file.set_permissions(former.permissions())?;
+    }
+    Ok(file)
 }
