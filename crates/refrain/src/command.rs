@@ -4,7 +4,7 @@ use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Failure, stopped_by};
-use crate::environment::environment;
+use crate::environment::{environment, of_an_outer_task};
 use crate::output_log::OutputLog;
 use crate::process::{
     CommandSpec, Ended, Event, EventReceiver, EventSender, Leftover, Program, SpawnError, StdoutTarget, TaskExit, Why,
@@ -146,6 +146,7 @@ fn as_the_kernel_names(path: PathBuf) -> PathBuf {
 fn supervised(work: &mut Work<'_>, mut spec: CommandSpec, log: Option<&OutputLog>) -> Result<Ended, Failure> {
     spec.log =
         log.map(OutputLog::writer).transpose().map_err(|error| Error::io("cannot keep the command's output", error))?;
+    spec.env_remove = of_an_outer_task(work.driver.plan.task.inherit_locale);
     let running = spawn(spec).map_err(|error| spawn_failure(&error))?;
     work.driver.notes.extend(running.warnings().iter().map(ToString::to_string));
     supervise(running, &work.events).map_err(|error| Error::io("cannot watch the command", error).into())

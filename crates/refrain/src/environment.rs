@@ -2,6 +2,7 @@
 
 use crate::attempt::Work;
 use crate::logical_clock;
+use crate::process::ATTEMPT_VARIABLE;
 use crate::task::CommandClock;
 use refrain_core::{Key, Result, RunId, Value};
 use std::collections::BTreeMap;
@@ -9,6 +10,38 @@ use std::ffi::OsString;
 
 /// Names and values.
 pub(crate) type Variables = Vec<(OsString, OsString)>;
+
+const DATE_EPOCH: &str = "SOURCE_DATE_EPOCH";
+
+/// What only a task finds, and only by the attempt that runs it; one of each output, input and parameter is named after these
+/// beginnings. Everything else that begins with `REFRAIN_` is the caller's.
+const GIVEN: [&str; 12] = [
+    "REFRAIN_TASK",
+    "REFRAIN_PARTITION",
+    "REFRAIN_DATE",
+    "REFRAIN_DATE_START",
+    "REFRAIN_DATE_END",
+    "REFRAIN_RUN",
+    ATTEMPT_VARIABLE,
+    "REFRAIN_TOKEN",
+    "REFRAIN_SEED",
+    "REFRAIN_IDEMPOTENCY_KEY",
+    "REFRAIN_OUT",
+    "REFRAIN_CHECK",
+];
+const GIVEN_BY_NAME: [&str; 3] = ["REFRAIN_OUT_", "REFRAIN_IN_", "REFRAIN_PARAM_"];
+
+/// What this process finds because it is run by a task itself. A command that found it would write to the outputs of that task, or
+/// read its inputs, or take its date for its own unless that is what its task asks for.
+pub(crate) fn of_an_outer_task(inherit_locale: bool) -> Vec<OsString> {
+    let other_date = !inherit_locale && std::env::var_os(ATTEMPT_VARIABLE).is_some();
+    let given = |name: &str| {
+        GIVEN.contains(&name)
+            || GIVEN_BY_NAME.iter().any(|start| name.starts_with(start))
+            || other_date && name == DATE_EPOCH
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(given)).collect()
+}
 
 /// The variables of DESIGN section 4, and those that make equal input give equal bytes.
 ///
@@ -35,7 +68,7 @@ pub(crate) fn environment(work: &Work<'_>) -> Result<Variables> {
         env.push(("REFRAIN_DATE_START".into(), interval.start.to_string()));
         env.push(("REFRAIN_DATE_END".into(), interval.end.to_string()));
         if !plan.task.inherit_locale {
-            env.push(("SOURCE_DATE_EPOCH".into(), interval.start.as_second().to_string()));
+            env.push((DATE_EPOCH.into(), interval.start.as_second().to_string()));
         }
     }
     // What the command's standard output becomes is not for the command to write.

@@ -76,7 +76,8 @@ fn the_command_finds_exactly_the_documented_variables() {
 #[test]
 fn with_two_outputs_there_is_no_plain_out_and_without_a_date_no_date() {
     let home = home();
-    let (found, _) = environment(&home, &["job", "--out", "a=a.csv", "--out", "b=b.csv"], &[]);
+    let caller = [("REFRAIN_OUT", "a place of the caller's")];
+    let (found, _) = environment(&home, &["job", "--out", "a=a.csv", "--out", "b=b.csv"], &caller);
     assert!(found.contains_key("REFRAIN_OUT_A") && found.contains_key("REFRAIN_OUT_B"));
     for name in ["REFRAIN_OUT", "REFRAIN_DATE", "REFRAIN_DATE_START", "REFRAIN_DATE_END", "SOURCE_DATE_EPOCH"] {
         assert!(!found.contains_key(name), "{name} is set: {found:?}");
@@ -128,6 +129,56 @@ fn a_command_inside_a_command_does_not_see_the_outer_attempt_as_its_own() {
     );
     run(&home, &["outer", "--out", "outer.csv"], &inner).published();
     assert_ne!(home.read("inner.csv"), home.read("outer.csv"));
+}
+
+#[test]
+fn a_command_inside_a_command_finds_nothing_of_the_outer_task() {
+    let home = home();
+    home.write("in.csv", "1\n");
+    let look = "env > \"$REFRAIN_OUT_A\"; env > \"$REFRAIN_OUT_B\"";
+    home.config(&format!(
+        "[task.inner]\ncommand = '{look}'\nout.a = {{ path = \"a.env\", check = 'env > check.env' }}\nout.b = \"b.env\"\n"
+    ));
+    let flags = ["outer", "--date", "2025-03-24", "--in", "src=in.csv", "--param", "k=v", "--out", "o={date}.csv"];
+    let inner = |more: &str| {
+        let refrain = env!("CARGO_BIN_EXE_refrain");
+        let script = format!("REFRAIN_CHECK=outer {refrain} run inner --rerun {more} && echo data > \"$REFRAIN_OUT\"");
+        let caller = home.refrain().env("REFRAIN_LOG", "info").env("REFRAIN_OF_MINE", "kept");
+        let mut flags = flags.to_vec();
+        flags.push("--rerun");
+        run_as(&home, &caller, &flags, &script).published();
+    };
+    let found = |name: &str| {
+        let lines = home.read(name);
+        let names = lines.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name.to_owned());
+        let mut names: Vec<_> =
+            names.filter(|name| name.starts_with("REFRAIN_") || name == "SOURCE_DATE_EPOCH").collect();
+        names.sort_unstable();
+        names
+    };
+    inner("");
+    let own = [
+        "REFRAIN_ATTEMPT",
+        "REFRAIN_IDEMPOTENCY_KEY",
+        "REFRAIN_LOG",
+        "REFRAIN_OF_MINE",
+        "REFRAIN_OUT_A",
+        "REFRAIN_OUT_B",
+        "REFRAIN_PARTITION",
+        "REFRAIN_RUN",
+        "REFRAIN_SEED",
+        "REFRAIN_TASK",
+        "REFRAIN_TOKEN",
+    ];
+    assert_eq!(found("a.env"), own);
+    let in_the_check = [&own[..1], &["REFRAIN_CHECK"], &own[1..]].concat();
+    assert_eq!(found("check.env"), in_the_check);
+    inner("--inherit-locale");
+    assert_eq!(
+        found("a.env"),
+        [&own[..], &["SOURCE_DATE_EPOCH"]].concat(),
+        "asked for with the time zone and the locale"
+    );
 }
 
 #[test]

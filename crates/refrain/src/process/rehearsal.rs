@@ -1,5 +1,6 @@
 //! Starts a Refrain program whose end is somebody else's question: in a proof it may be killed at any moment.
 
+use crate::environment::of_an_outer_task;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,7 +20,8 @@ pub struct Script {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Set on top of this process's environment, from which every `REFRAIN_*` variable is taken away.
+    /// Set on top of this process's environment, from which every `REFRAIN_*` variable is taken away, and whatever a task that
+    /// runs this process gave it.
     pub env: Vec<(OsString, OsString)>,
     /// The directory to start it in.
     pub cwd: PathBuf,
@@ -44,7 +46,9 @@ impl Rehearsal {
     pub fn start(script: Script) -> io::Result<Self> {
         let mut command = Command::new(script.program);
         command.args(script.arguments).current_dir(script.cwd).process_group(0);
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"REFRAIN_")) {
+        let all = std::env::vars_os().map(|(name, _)| name);
+        let ours = all.filter(|name| name.as_encoded_bytes().starts_with(b"REFRAIN_"));
+        for name in ours.chain(of_an_outer_task(false)) {
             command.env_remove(name);
         }
         command.envs(script.env).stdin(Stdio::null()).stdout(script.stdout).stderr(script.stderr);

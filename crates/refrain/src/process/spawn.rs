@@ -50,6 +50,8 @@ pub struct CommandSpec {
     pub program: Program,
     /// The directory to run it in; a relative program is looked up from there.
     pub cwd: PathBuf,
+    /// What of this process's environment the command does not find.
+    pub env_remove: Vec<OsString>,
     /// Set on top of this process's environment. [`ATTEMPT_VARIABLE`] is always set from `attempt`.
     pub env: Vec<(OsString, OsString)>,
     /// Where standard output goes; stdin and stderr are Refrain's own.
@@ -75,6 +77,7 @@ impl CommandSpec {
         Self {
             program,
             cwd: cwd.into(),
+            env_remove: Vec::new(),
             env: Vec::new(),
             stdout: StdoutTarget::Inherit,
             log: None,
@@ -251,6 +254,9 @@ pub fn spawn(spec: CommandSpec) -> Result<Running, SpawnError> {
     let mut command = command_for(&spec.program, &path, &mut warnings)?;
     let program = command.get_program().to_owned();
     command.current_dir(&spec.cwd).process_group(0);
+    for name in &spec.env_remove {
+        command.env_remove(name);
+    }
     command.envs(spec.env).env(ATTEMPT_VARIABLE, &spec.attempt);
     match (spec.stdout, &spec.log) {
         (StdoutTarget::File(file), _) => {
