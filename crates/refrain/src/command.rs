@@ -83,7 +83,7 @@ fn execute(mut work: Work<'_>, command: Option<CommandLine>, stdout: Stdout) -> 
     }
 }
 
-/// How it goes on after the command.
+/// How it goes on after the command and its checks.
 enum Step {
     Publish,
     LeaseLost,
@@ -113,11 +113,10 @@ fn command_and_checks(
     if ended.why == Why::LeaseLost {
         return Ok(Step::LeaseLost);
     }
-    if let Some(failure) = failure_of(work, &ended) {
+    if let Some(failure) = failure_of(work, "command", &ended) {
         return Err(failure);
     }
-    checks(work, log)?;
-    Ok(Step::Publish)
+    checks(work, log)
 }
 
 fn start(work: &mut Work<'_>, command: CommandLine, stdout: Stdout, log: Option<&OutputLog>) -> Result<Ended, Failure> {
@@ -184,8 +183,8 @@ fn note_leftovers(work: &mut Work<'_>, leftovers: &[Leftover]) {
     }
 }
 
-/// Why the command's end forbids a publication, if it does.
-fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
+/// Why the end of the command, or of the check that `what` names, forbids a publication, if it does.
+fn failure_of(work: &Work<'_>, what: &str, ended: &Ended) -> Option<Failure> {
     let key = &work.driver.plan.key;
     let failed = |kind, message: String, exit_code| {
         let stopped_by = match ended.why {
@@ -198,7 +197,7 @@ fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
         let limit = work.driver.plan.task.timeout.map(refrain_core::format_duration).unwrap_or_default();
         return failed(
             ErrorKind::TimedOut,
-            format!("the command of `{key}` ran longer than its time limit of {limit}"),
+            format!("the {what} of `{key}` ran longer than its time limit of {limit}"),
             None,
         );
     }
@@ -206,26 +205,26 @@ fn failure_of(work: &Work<'_>, ended: &Ended) -> Option<Failure> {
         let code = u8::try_from(128 + signal).ok();
         return failed(
             ErrorKind::TaskFailed,
-            format!("the command of `{key}` was ended because refrain got {}", signal_name(signal)),
+            format!("the {what} of `{key}` was ended because refrain got {}", signal_name(signal)),
             code,
         );
     }
     match ended.exit {
         TaskExit::Code(0) => {}
         TaskExit::Code(code) => {
-            let message = format!("the command of `{key}` failed with exit code {code}");
+            let message = format!("the {what} of `{key}` failed with exit code {code}");
             return failed(ErrorKind::TaskFailed, message, u8::try_from(code).ok())
                 .map(|failure| cure(failure, work, ended.exit));
         }
         TaskExit::Signal(signal) => {
-            let message = format!("the command of `{key}` was ended by {}", signal_name(signal));
+            let message = format!("the {what} of `{key}` was ended by {}", signal_name(signal));
             return failed(ErrorKind::TaskFailed, message, u8::try_from(128 + signal).ok())
                 .map(|failure| cure(failure, work, ended.exit));
         }
     }
     if let Some(survivor) = ended.survivors.first() {
         let message = format!(
-            "a process of the command cannot be ended and may still write: {} (pid {})",
+            "a process of the {what} cannot be ended and may still write: {} (pid {})",
             survivor.command, survivor.pid
         );
         return failed(ErrorKind::Guard, message, None);
@@ -265,7 +264,7 @@ fn cure(mut failure: Failure, work: &Work<'_>, exit: TaskExit) -> Failure {
 }
 
 /// The declared checks, on the staged outputs, before they are sealed.
-fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<(), Failure> {
+fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<Step, Failure> {
     let checks: Vec<_> = work
         .driver
         .plan
@@ -287,6 +286,9 @@ fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<(), Failure> {
         spec.sole_parent = work.driver.boundary.outside.sole_parent;
         let before = stat_digest(&output_path)?;
         let ended = supervised(work, spec, log)?;
+        if ended.why == Why::LeaseLost {
+            return Ok(Step::LeaseLost);
+        }
         if stat_digest(&output_path)? != before {
             return Err(Error::guard(format!("output `{name}`: its check changed it: {line}"))
                 .hint("a check may only look; let the command itself write what is published")
@@ -300,9 +302,12 @@ fn checks(work: &mut Work<'_>, log: Option<&OutputLog>) -> Result<(), Failure> {
             let failure = Error::guard(format!("output `{name}`: its check {how}: {line}")).into();
             return Err(cure(failure, work, ended.exit));
         }
-        if let Some(failure) = failure_of(work, &ended) {
+        if ended.why == Why::TimedOut {
+            work.driver.report.task_end = Some(TaskEnd::TimedOut);
+        }
+        if let Some(failure) = failure_of(work, &format!("check of the output `{name}`"), &ended) {
             return Err(failure);
         }
     }
-    Ok(())
+    Ok(Step::Publish)
 }

@@ -128,8 +128,13 @@ fn a_declared_check_decides_and_sees_the_staged_output() {
 fn a_check_that_hangs_ends_with_the_time_limit() {
     let home = home();
     home.config("[task.job]\ncommand = \"echo data > $REFRAIN_OUT\"\nout.out = { path = \"out.csv\", check = \"exec sleep 1000\" }\n");
-    run(&home, &["job", "--timeout", "300ms"], "").nothing(124, "timed_out");
+    let call = run(&home, &["job", "--timeout", "300ms"], "").nothing(124, "timed_out");
+    let call = call.says("the check of the output `out` of `job` ran longer than its time limit of 300ms");
+    assert_eq!((&call.report["task_exit"]["code"], &call.report["retry"]), (&0.into(), &"later".into()));
     assert!(!home.exists("out.csv"));
+    home.config(&format!("{}retry_on = [75]\n", home.read("refrain.toml")));
+    let call = run(&home, &["job", "--timeout", "300ms"], "").nothing(124, "timed_out");
+    assert_eq!(call.report["retry"], "never", "`retry_on` lists no \"timeout\"");
 }
 
 #[test]

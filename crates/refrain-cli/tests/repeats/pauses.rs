@@ -52,6 +52,22 @@ fn lease_01_a_frozen_attempt_that_wakes_is_fenced_and_the_later_publication_stan
 }
 
 #[test]
+fn lease_01_frozen_in_a_check_it_is_fenced_as_in_its_command() {
+    let home = home();
+    let check = "test -e go || { touch started; exec sleep 1000; }";
+    home.config(&format!(
+        "[task.job]\ncommand = 'echo data > \"$REFRAIN_OUT\"'\nout.out = {{ path = \"out.csv\", check = '{check}' }}\n"
+    ));
+    let paused = start(&home, &short(&["job"]), "");
+    wait_for_path(&home.join("started"));
+    let frozen = stop_tree(paused.0.pid());
+    home.write("go", "");
+    run(&home, &["job", "--wait"], "").published();
+    wake_all(&frozen);
+    finish(paused).nothing(121, "fenced").says("was fenced");
+}
+
+#[test]
 fn lease_01_frozen_with_everything_sealed_it_is_refused_by_the_sink_itself() {
     // It passed its last look at the lease: only the sink can refuse it now.
     for script in ["echo paused > $REFRAIN_OUT", "mkdir $REFRAIN_OUT/d; echo paused > $REFRAIN_OUT/d/f"] {
