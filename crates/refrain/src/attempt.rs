@@ -198,7 +198,10 @@ impl<'b> Work<'b> {
             }
         }
         let versions = self.run.inputs.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()));
-        self.made_from = Some(self.driver.plan.fingerprint(versions)?);
+        let made_from = self.driver.plan.fingerprint(versions)?;
+        // What a rollback publishes was made from something else.
+        self.driver.report.fingerprint = self.run.restores.is_none().then(|| made_from.digest.clone());
+        self.made_from = Some(made_from);
         for pin in &self.run.inputs {
             let place = if let Some(lineage) = &pin.lineage {
                 let (place, held) = boundary.open_publications(pin, lineage)?;

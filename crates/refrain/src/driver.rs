@@ -399,8 +399,7 @@ impl<'b> Driver<'b> {
         match answer {
             Some(OpenRun::Run(run)) => {
                 tracing::info!(rule = "5.4", run = %run.run_id, generation = %run.generation, "run");
-                self.report.run = Some(run.run_id);
-                self.report.generation = Some(run.generation);
+                self.report.show_run(&run);
                 self.machine.opened(run);
             }
             Some(OpenRun::Propose(_)) => {

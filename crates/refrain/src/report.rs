@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use refrain_core::{
     AttemptId, Ending, Error, ErrorKind, Generation, Key, Outcome, PinnedInput, Publication, Retry, RetryOn, RunId,
-    SealedData, TaskEnd, Token, Window,
+    RunRecord, SealedData, TaskEnd, Token, Window,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -70,7 +70,7 @@ pub struct Report {
     pub sealed_by: Option<AttemptId>,
     /// What is published.
     pub outputs: Vec<OutputReport>,
-    /// What was read.
+    /// What was read: what the run pinned.
     pub inputs: Vec<InputReport>,
     /// What the log tells of a call that did not fail.
     #[serde(skip)]
@@ -78,7 +78,7 @@ pub struct Report {
     /// The signal that this program got and that ended the call.
     #[serde(skip)]
     pub stopped_by: Option<i32>,
-    /// Digest of everything that the output was made from.
+    /// Digest of everything that the output was made from, or that the attempt would have made it from.
     pub fingerprint: Option<String>,
     /// When what is published was sealed.
     pub published_at: Option<Timestamp>,
@@ -291,15 +291,20 @@ impl Report {
         refrain_sink::write_whole(Path::new(place), text.as_bytes()).map_err(failed)
     }
 
+    /// Fills in what a run says.
+    pub(crate) fn show_run(&mut self, run: &RunRecord) {
+        self.generation = Some(run.generation);
+        self.run = Some(run.run_id);
+        self.inputs = run.inputs.iter().map(InputReport::of).collect();
+    }
+
     /// Fills in what a publication says.
     pub(crate) fn show(&mut self, publication: &Publication, locate: impl Fn(&SealedData) -> String) {
         let run = &publication.run;
-        self.generation = Some(run.generation);
-        self.run = Some(run.run_id);
+        self.show_run(run);
         self.attempt = Some(publication.attempt);
         self.fingerprint = publication.fingerprint.is_known().then(|| publication.fingerprint.digest.clone());
         self.published_at = Some(publication.sealed_at);
-        self.inputs = run.inputs.iter().map(InputReport::of).collect();
         self.outputs = run
             .outputs
             .iter()

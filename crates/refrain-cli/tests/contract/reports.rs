@@ -81,6 +81,30 @@ fn a_failure_is_told_with_kind_message_and_hint() {
 }
 
 #[test]
+fn a_failed_attempt_is_told_with_what_it_read_and_what_its_output_is_made_from() {
+    let home = home();
+    home.write("in.csv", "12345");
+    home.config("[task.job]\ncommand = \"sh ./how\"\nin.src = \"in.csv\"\nout.out = \"out.csv\"\n");
+    let job = |how: &str| {
+        home.write("how", how);
+        run(&home, &["job", "--timeout", "300ms"], "")
+    };
+    let failed = [
+        job("exit 3").nothing(3, "task_failed"),
+        job("kill -9 $$").nothing(137, "task_failed"),
+        job("exec sleep 1000").nothing(124, "timed_out"),
+        job("").nothing(123, "refused"),
+    ];
+    let published = job("cat $REFRAIN_IN_SRC > $REFRAIN_OUT").published().report;
+    assert_eq!(published["inputs"].as_array().map(Vec::len), Some(1));
+    for call in failed {
+        for field in ["run", "generation", "inputs", "fingerprint"] {
+            assert_eq!(call.report[field], published[field], "{field}\n{}", call.output);
+        }
+    }
+}
+
+#[test]
 fn a_call_that_fails_before_it_has_a_key_is_told_too() {
     let home = home();
     let report = run(&home, &["absent", "--date", "2025-03-24"], "").nothing(125, "error").report;
