@@ -95,7 +95,6 @@ fn repeated(driver: &mut Driver<'_>, publication: &Publication) -> Conclusion {
         changed.clear();
     }
     let mut conclusion = already_published(driver.boundary, &driver.plan, publication, &changed);
-    conclusion.report.token = driver.report.token;
     // An output that did not stay as it was published takes nothing back of the others.
     if driver.carried == Some(publication.run.generation) {
         conclusion.report.window = Window::Published;

@@ -46,9 +46,9 @@ pub struct Report {
     pub generation: Option<Generation>,
     /// The run.
     pub run: Option<RunId>,
-    /// The attempt of this call; for `already_published` the attempt that published.
+    /// The attempt of this call; for `already_published`, and for what another call decided, the attempt that published.
     pub attempt: Option<AttemptId>,
-    /// The fencing token of this call's lease.
+    /// The fencing token of this call's lease; none where `attempt` is not this call's.
     pub token: Option<Token>,
     /// What came of the call.
     pub outcome: Outcome,
@@ -302,7 +302,9 @@ impl Report {
     pub(crate) fn show(&mut self, publication: &Publication, locate: impl Fn(&SealedData) -> String) {
         let run = &publication.run;
         self.show_run(run);
-        self.attempt = Some(publication.attempt);
+        if self.attempt.replace(publication.attempt) != Some(publication.attempt) {
+            self.token = None;
+        }
         self.fingerprint = publication.fingerprint.is_known().then(|| publication.fingerprint.digest.clone());
         self.published_at = Some(publication.sealed_at);
         self.outputs = run

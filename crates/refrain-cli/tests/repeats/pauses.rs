@@ -108,10 +108,12 @@ fn lease_01_frozen_between_two_outputs_the_next_one_finishes_what_was_decided() 
     let frozen =
         frozen_at(&home, "after-commit", &short(&["job", "--out", "a=a.csv", "--out", "b=b.csv"]), &script("paused"));
     assert!(home.exists("a.csv") && !home.exists("b.csv"));
-    run(&home, &[&flags[..], &["--wait"]].concat(), &script("second")).already_published();
+    let finished = run(&home, &[&flags[..], &["--wait"]].concat(), &script("second")).already_published();
     assert_eq!((home.read("a.csv"), home.read("b.csv"), executions(&home)), ("paused\n".into(), "paused\n".into(), 1));
     wake(frozen.0.pid());
-    finish(frozen).published();
+    let published = finish(frozen).published();
+    assert_eq!(finished.report["attempt"], published.report["attempt"]);
+    assert!(finished.report["token"].is_null(), "its own is not that attempt's: {}", finished.report);
     assert_eq!(home.read("b.csv"), "paused\n");
 }
 
