@@ -252,13 +252,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) partition: Partition,
 
-    /// The grain of --date, for a task that is not in refrain.toml
-    #[arg(long, value_enum, default_value = "daily")]
-    pub(crate) grain: GrainArg,
+    /// The grain of --date, for a task that is not in refrain.toml [default: daily]
+    #[arg(long, value_enum)]
+    pub(crate) grain: Option<GrainArg>,
 
-    /// The time zone of --date, for a task that is not in refrain.toml
-    #[arg(long, value_name = "ZONE", default_value = "UTC")]
-    pub(crate) timezone: String,
+    /// The time zone of --date, for a task that is not in refrain.toml [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) timezone: Option<String>,
 
     /// An input to pin; the command finds its copy at $REFRAIN_IN_<NAME>
     #[arg(long = "in", value_name = "NAME=PATH")]

@@ -62,6 +62,9 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
     let declared = home.config.tasks.iter().any(|task| task.name.as_str() == args.task);
     let ad_hoc = !args.outputs.is_empty() || args.stdout.is_some();
     let mut task = if declared || !ad_hoc {
+        if declared {
+            refuse_scheme(args)?;
+        }
         home.config.task(&args.task).map_err(|error| no_output(home, args, error))?.clone()
     } else {
         Task::new(&args.task, scheme(args)?, &context.directory)?
@@ -111,9 +114,26 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
     Ok(task)
 }
 
+/// Refuses the flags that say how dates are cut, of a task that says so itself.
+fn refuse_scheme(args: &RunArgs) -> Result<()> {
+    let grain = args.grain.map(|arg| ("--grain", "partition", grain(arg).as_str()));
+    let zone = args.timezone.as_deref().map(|zone| ("--timezone", "timezone", zone));
+    let Some((flag, key, value)) = grain.or(zone) else { return Ok(()) };
+    let task = &args.task;
+    Err(Error::invalid(format!("`{flag}` is for a task that is not in refrain.toml, and `{task}` is"))
+        .hint(format!("leave it away, or declare it for all runs: `{key} = \"{value}\"` below [task.{task}]")))
+}
+
 fn scheme(args: &RunArgs) -> Result<PartitionScheme> {
     Ok(match (&args.partition.date, &args.partition.partition) {
-        (Some(_), _) => PartitionScheme::Dates(Calendar::new(grain(args.grain), &args.timezone)?),
+        (Some(_), _) => {
+            let zone = args.timezone.as_deref().unwrap_or("UTC");
+            PartitionScheme::Dates(Calendar::new(args.grain.map_or(Grain::Daily, grain), zone)?)
+        }
+        (None, _) if args.grain.is_some() || args.timezone.is_some() => {
+            return Err(Error::invalid("`--grain` and `--timezone` say what a date is, and the call names none")
+                .hint("add `--date DATE`, or leave them away"));
+        }
         (None, Some(_)) => PartitionScheme::Free,
         (None, None) => PartitionScheme::None,
     })

@@ -224,7 +224,7 @@ fn a_partition_outside_the_declared_values_is_refused_with_the_values() {
 #[test]
 fn wrong_flags_of_run_are_refused_by_name() {
     let home = home();
-    let refused: [(&[&str], &str); 12] = [
+    let refused: [(&[&str], &str); 14] = [
         (&["--stdout", "postgresql:///m?table=t&mode=table"], "the standard output is a file"),
         (&["--out", "postgresql:///m?table=t&mode=replace"], "&KEY=VALUE"),
         (&["--in", "nameless", "--out", "o"], "--in nameless"),
@@ -237,6 +237,8 @@ fn wrong_flags_of_run_are_refused_by_name() {
         (&["--out", "o-{param.absent}.csv"], "--param absent=VALUE"),
         (&["--out", "s3://bucket/x"], "s3://"),
         (&["--out", ""], "empty"),
+        (&["--out", "o", "--grain", "hourly"], "--date DATE"),
+        (&["--out", "o", "--timezone", "Asia/Tokyo", "--partition", "p"], "--date DATE"),
     ];
     for (flags, says) in refused {
         let mut all = vec!["job"];
@@ -245,6 +247,20 @@ fn wrong_flags_of_run_are_refused_by_name() {
     }
     run(&home, &["two words", "--out", "o"], "true").nothing(125, "error").says("`two words`");
     assert_eq!(crate::call::names(home.path()).iter().filter(|name| name.starts_with('o')).count(), 0);
+}
+
+#[test]
+fn how_dates_are_cut_is_declared_for_a_declared_task_and_no_flag() {
+    let home = home();
+    home.config("[task.job]\npartition = \"daily\"\ncommand = \"date > $REFRAIN_OUT\"\nout.out = \"o-{date}.csv\"\n");
+    for (flags, says) in [
+        (["--grain", "hourly"], "`partition = \"hourly\"` below [task.job]"),
+        (["--timezone", "Asia/Tokyo"], "`timezone = \"Asia/Tokyo\"` below [task.job]"),
+    ] {
+        let flags = [&["job", "--date", "2025-03-24"], &flags[..]].concat();
+        run(&home, &flags, "").nothing(125, "error").says(says);
+        assert!(!home.exists("o-2025-03-24.csv"), "{flags:?}");
+    }
 }
 
 #[test]
