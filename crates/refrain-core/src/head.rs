@@ -80,6 +80,23 @@ impl Head {
         self.taken_from.as_ref().filter(|former| former.owner == *key).map(|former| &former.publication)
     }
 
+    /// What readers see: the owner's publication, or that of the key it has taken the slot over from and not published over.
+    pub fn seen(&self) -> Option<&Publication> {
+        self.publication.as_ref().or(self.taken_from.as_ref().map(|former| &former.publication))
+    }
+
+    /// The head as readers see it: a publication stays its key's own until whoever took the slot over has published (2.4).
+    #[must_use]
+    pub fn as_seen(self) -> Self {
+        match self.taken_from {
+            Some(former) if self.publication.is_none() => {
+                let TakenFrom { owner, publication } = *former;
+                Self { owner, publication: Some(publication), taken_from: None, ..self }
+            }
+            taken_from => Self { taken_from, ..self },
+        }
+    }
+
     /// What a version was made from, as long as the head remembers it.
     pub fn made_from(&self, generation: Generation) -> Option<&Fingerprint> {
         let published = self.publication.as_ref().filter(|it| it.run.generation == generation);
@@ -203,8 +220,7 @@ fn taken_over(head: &Head, request: &ClaimRequest) -> Head {
 /// The former publications, with the one that is being replaced.
 fn history(head: &Head) -> Vec<Former> {
     let mut history = head.history.clone();
-    let taken = head.taken_from.as_ref().map(|former| &former.publication);
-    if let Some(former) = head.publication.as_ref().or(taken) {
+    if let Some(former) = head.seen() {
         let (generation, run_id) = (former.run.generation, former.run.run_id);
         let made_from = former.fingerprint.is_known().then(|| former.fingerprint.clone());
         history.insert(0, Former { generation, run_id, attempt: former.attempt, made_from });

@@ -57,7 +57,7 @@ impl Boundary {
             return None;
         }
         let slot = self.sinks.address(place, Path::new("/")).ok()?;
-        let head = self.sinks.of(&slot).ok()?.read(&slot).ok()??;
+        let head = self.sinks.of(&slot).ok()?.read(&slot).ok()??.as_seen();
         head.publication.is_some().then_some(head.owner.task)
     }
 

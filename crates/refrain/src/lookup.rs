@@ -5,8 +5,8 @@ use crate::peek::find_published;
 use crate::plan::Plan;
 use crate::task::Task;
 use refrain_core::{
-    AttemptFilter, AttemptRecord, Error, Generation, Key, OutputSlot, Partition, PinnedInput, Publication, Result,
-    SlotAddress, Version,
+    AttemptFilter, AttemptRecord, Condition, Error, Generation, Head, Key, OutputSlot, Partition, PinnedInput,
+    Publication, Result, SlotAddress, Version,
 };
 use refrain_object::Address;
 use std::collections::BTreeSet;
@@ -164,14 +164,23 @@ impl Boundary {
         slot.map_or(Ok(None), |slot| self.published_at(&slot))
     }
 
+    /// A slot's head as readers see it, and whether what stands there still is what it says (13.2): also while another key
+    /// has claimed the slot and not published yet, and after that one failed (2.4).
+    pub(crate) fn condition_seen(&self, slot: &SlotAddress) -> Result<(Option<Head>, Condition)> {
+        let sink = self.sinks.of(slot)?;
+        let head = sink.read(slot)?.map(Head::as_seen);
+        let condition = sink.condition(slot, head.as_ref())?;
+        Ok((head, condition))
+    }
+
     fn published_at(&self, slot: &SlotAddress) -> Result<Option<PublishedPath>> {
         let sink = self.sinks.of(slot)?;
-        let Some(head) = sink.read(slot)? else { return Ok(None) };
-        let Some(publication) = head.publication.clone() else { return Ok(None) };
-        let drift = match sink.condition(slot, Some(&head))? {
-            refrain_core::Condition::Intact => None,
-            refrain_core::Condition::Drifted(what) | refrain_core::Condition::Foreign(what) => Some(what),
-            refrain_core::Condition::Missing | refrain_core::Condition::Absent => Some("it is gone".to_owned()),
+        let (Some(head), condition) = self.condition_seen(slot)? else { return Ok(None) };
+        let Some(publication) = head.publication else { return Ok(None) };
+        let drift = match condition {
+            Condition::Intact => None,
+            Condition::Drifted(what) | Condition::Foreign(what) => Some(what),
+            Condition::Missing | Condition::Absent => Some("it is gone".to_owned()),
         };
         let versions = sink.versions(slot)?;
         Ok(Some(PublishedPath { location: sink.location(slot), key: head.owner, publication, drift, versions }))

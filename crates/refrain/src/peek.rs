@@ -192,7 +192,8 @@ fn anchor_head(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>, adopt
 pub(crate) fn everywhere(boundary: &Boundary, key: &Key, publication: &Publication) -> Result<bool> {
     for slot in publication.run.slots().skip(1) {
         let head = boundary.sinks.of(slot)?.read(slot)?;
-        if !head.is_some_and(|head| head.shows(publication.attempt) || is_taken(&head, key)) {
+        let seen = |head: &Head| head.seen().is_some_and(|seen| seen.attempt == publication.attempt);
+        if !head.is_some_and(|head| seen(&head) || is_taken(&head, key)) {
             return Ok(false);
         }
     }
@@ -292,17 +293,10 @@ fn refuse_change(plan: &Plan, publication: &Publication, changes: &[Difference])
 /// An error when what stands at a slot is not what was published there, or is another key's.
 pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Option<Error>> {
     for slot in publication.run.slots() {
-        let sink = boundary.sinks.of(slot)?;
-        let head: Option<Head> = sink.read(slot)?;
-        if let Some(head) = head.as_ref().filter(|head| is_taken(head, &plan.key)) {
-            if plan.outputs.iter().any(|output| output.slot == *slot) {
-                return Ok(Some(not_the_owner(boundary, plan, slot, head)));
-            }
-            continue; // the task publishes elsewhere now
-        }
-        let can = sink.capabilities();
+        let seen = |head: &Head| head.seen().is_some_and(|seen| seen.attempt == publication.attempt);
+        if !head.is_some_and(|head| seen(&head) || is_taken(&head, key)) {
         let kept = if can.keeps_changes { "; what stands there now is kept as a version" } else { "" };
-        let (what, kept) = match sink.condition(slot, head.as_ref())? {
+        let (what, kept) = match boundary.condition_seen(slot)?.1 {
             Condition::Intact => continue,
             Condition::Drifted(what) if can.rollback && !can.keeps_changes => (
                 format!("was changed by hand: {what}"),

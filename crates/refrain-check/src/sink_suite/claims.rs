@@ -2,7 +2,7 @@
 
 use super::SinkFactory;
 use super::tools::{Attempt, STORE, head, publish};
-use refrain_core::{ClaimAnswer, ClaimRefusal, ClaimRequest, Holder, Key, StoreId};
+use refrain_core::{ClaimAnswer, ClaimRefusal, ClaimRequest, Condition, Generation, Holder, Key, StoreId};
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
@@ -88,9 +88,18 @@ pub(super) fn a_slot_of_another_owner_is_refused_until_taken_over(factory: &dyn 
     let ClaimAnswer::Claimed(taken) = sink.claim(&slot, &request).unwrap() else {
         panic!("a person said that it may be taken over");
     };
-    assert_eq!((taken.owner, taken.publication), (heir.owner, None), "the former owner's run is not the heir's");
+    assert_eq!((&taken.owner, &taken.publication), (&heir.owner, &None), "the former owner's run is not the heir's");
     assert_ne!(taken.version, standing.version, "the former owner is fenced");
     assert_eq!(home.visible(&slot).as_deref(), Some("ours"), "readers notice nothing");
+    let seen = taken.as_seen();
+    assert_eq!((&seen.owner, &seen.publication), (&standing.owner, &standing.publication));
+    assert_eq!(sink.condition(&slot, Some(&seen)).unwrap(), Condition::Intact);
+    let current: Vec<_> = sink.versions(&slot).unwrap().into_iter().filter(|version| version.current).collect();
+    assert_eq!(current.iter().map(|version| version.generation.get()).collect::<Vec<_>>(), [1]);
+    if sink.capabilities().rollback {
+        let staging = sink.stage(&slot, home.manner(&slot).as_deref(), &heir.staging_id()).unwrap();
+        sink.restore(&slot, Generation::new(1), &staging.place).unwrap();
+    }
 }
 
 pub(super) fn a_foreign_store_is_refused_and_a_successor_accepted(factory: &dyn SinkFactory) {

@@ -1,7 +1,7 @@
 //! Who owns a path: whoever published there, and nobody who only tried.
 
 use crate::call::{finish, home, run, start};
-use crate::killed_at;
+use crate::{killed_at, status};
 use refrain_testkit::freeze::wait_for_path;
 
 const OURS: &str = "echo ours > $REFRAIN_OUT";
@@ -165,4 +165,30 @@ fn what_was_taken_over_and_is_taken_back_is_a_new_version() {
     let mut runs: Vec<_> = published.collect();
     runs.dedup();
     assert_eq!(runs.len(), 2, "{log}");
+}
+
+#[test]
+fn what_a_key_published_stays_its_own_while_another_takes_its_path_over() {
+    let home = home();
+    home.config(
+        "[task.b]\nout.o = \"o.csv\"\ncommand = \"echo theirs > $REFRAIN_OUT\"\n\
+         [task.reader]\nin.i = { task = \"b\" }\nout.o = \"copy.csv\"\ncommand = \"cat $REFRAIN_IN_I > $REFRAIN_OUT\"\n",
+    );
+    home.run(["run", "b"]).success();
+    let stands = |when: &str| {
+        assert_eq!(home.run(["path", "b"]).success().stdout.trim_end(), home.join("o.csv").to_str().unwrap(), "{when}");
+        assert_eq!(status(&home, "b").0, "published", "{when}");
+        let why = home.run(["why", "b", "--json"]).success().stdout;
+        assert!(why.contains("\"nothing\""), "{when}: {why}");
+        let show = home.run(["show", "o.csv"]).success().stdout;
+        assert!(show.contains("key          b\n") && show.contains("what was published"), "{when}: {show}");
+        home.run(["run", "reader", "--rerun"]).success();
+        assert_eq!(home.read("copy.csv"), "theirs\n", "{when}");
+    };
+    run(&home, &["a", "--out", "o.csv", "--adopt"], "exit 3").nothing(3, "task_failed");
+    stands("after the other one failed");
+    killed_at(&home, "before-commit", &["a", "--out", "o.csv", "--adopt"], OURS);
+    stands("after the other one was killed");
+    home.run(["run", "b"]).success();
+    assert_eq!(home.read("o.csv"), "theirs\n");
 }

@@ -107,7 +107,7 @@ impl Site<'_> {
 
     /// The published version and the kept ones, newest first.
     pub(crate) fn versions(&self) -> Result<Vec<Version>> {
-        let head = self.read()?;
+        let head = self.read()?.map(Head::as_seen);
         let mut versions = Vec::new();
         let generation = head.as_ref().map(Head::generation).unwrap_or_default();
         if head.as_ref().is_some_and(|head| head.publication.is_some()) && look(&self.target)?.is_some() {
@@ -248,7 +248,7 @@ impl Site<'_> {
 
     fn source(&self, generation: Generation) -> Result<Source> {
         let head = self.read()?;
-        let published = head.as_ref().and_then(|head| head.publication.as_ref());
+        let published = head.as_ref().and_then(Head::seen);
         if let Some(published) = published.filter(|published| published.run.generation == generation) {
             return Ok(Source {
                 what: format!("the published version {generation}"),
@@ -294,7 +294,7 @@ impl Site<'_> {
     /// Kept versions, newest first; without the one that a link at the target shows.
     fn kept(&self, head: Option<&Head>) -> Result<Vec<Kept>> {
         let shown = self.version_link();
-        let current = head.and_then(|head| head.publication.as_ref());
+        let current = head.and_then(Head::seen);
         let current = current.map(|it| self.version_place(it.run.generation, it.attempt));
         let mut kept = Vec::new();
         for path in self.in_versions()? {

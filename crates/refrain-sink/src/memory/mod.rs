@@ -88,8 +88,8 @@ impl MemorySink {
 }
 
 impl Slot {
-    fn condition(&self, address: &SlotAddress) -> Condition {
-        let published = self.head.as_ref().and_then(|head| head.publication.as_ref());
+    fn condition(&self, address: &SlotAddress, head: Option<&Head>) -> Condition {
+        let published = head.and_then(|head| head.publication.as_ref());
         let data = published.and_then(|publication| publication.data_for(address));
         match (published, self.visible.as_deref()) {
             (None, None) => Condition::Absent,
@@ -102,7 +102,7 @@ impl Slot {
 
     /// What a commit replaces must be what the head says, or be replaced with permission; it is kept.
     fn replace(&mut self, address: &SlotAddress, head: Head, content: Bytes, options: CommitOptions) -> Result<()> {
-        let condition = self.condition(address);
+        let condition = self.condition(address, self.head.as_ref());
         let edited = matches!(condition, Condition::Drifted(_));
         match condition {
             Condition::Foreign(what) if options.adopt == Adopt::Never => {
@@ -142,7 +142,7 @@ impl Sink for MemorySink {
     }
 
     fn preflight(&self, slot: &SlotAddress, _manner: Option<&str>, adopt: Adopt) -> Result<()> {
-        match self.state().slots.get(slot).map(|entry| entry.condition(slot)) {
+        match self.state().slots.get(slot).map(|entry| entry.condition(slot, entry.head.as_ref())) {
             Some(Condition::Foreign(what)) if adopt == Adopt::Never => Err(Error::refused(what)),
             _ => Ok(()),
         }
@@ -216,16 +216,16 @@ impl Sink for MemorySink {
         Ok(CommitAnswer::Committed)
     }
 
-    fn condition(&self, slot: &SlotAddress, _head: Option<&Head>) -> Result<Condition> {
-        Ok(self.state().slots.get(slot).map_or(Condition::Absent, |entry| entry.condition(slot)))
+    fn condition(&self, slot: &SlotAddress, head: Option<&Head>) -> Result<Condition> {
+        Ok(self.state().slots.get(slot).map_or(Condition::Absent, |entry| entry.condition(slot, head)))
     }
 
     fn versions(&self, slot: &SlotAddress) -> Result<Vec<Version>> {
         let state = self.state();
         let Some(entry) = state.slots.get(slot) else { return Ok(Vec::new()) };
-        let current = entry.head.as_ref().filter(|head| head.publication.is_some() && entry.visible.is_some());
-        let current = current.map(|head| Version {
-            generation: head.generation(),
+        let current = entry.head.as_ref().and_then(Head::seen).filter(|_| entry.visible.is_some());
+        let current = current.map(|publication| Version {
+            generation: publication.run.generation,
             locations: vec![format!("memory:{}", slot.location)],
             replaced_at: None,
             current: true,
@@ -238,7 +238,8 @@ impl Sink for MemorySink {
         let content = {
             let state = self.state();
             let entry = state.slots.get(slot);
-            let current = entry.filter(|it| it.head.as_ref().is_some_and(|head| head.generation() == generation));
+            let seen = |head: &Head| head.seen().is_some_and(|seen| seen.run.generation == generation);
+            let current = entry.filter(|it| it.head.as_ref().is_some_and(seen));
             let kept = || entry?.kept.iter().find(|former| former.generation == generation);
             current
                 .and_then(|it| it.visible.clone())

@@ -126,8 +126,7 @@ fn kept(record: &Record, place: &Place, request: &CommitRequest) -> Vec<Kept> {
 
 /// The published version, as one that is kept.
 fn former(record: &Record, place: &Place) -> Option<Kept> {
-    let taken = record.head.taken_from.as_ref().map(|former| &former.publication);
-    let publication = record.head.publication.as_ref().or(taken)?;
+    let publication = record.head.seen()?;
     let data = publication.data_for(&place.slot())?.clone();
     Some(Kept { generation: publication.run.generation, data, replaced_at: publication.sealed_at, edited: false })
 }

@@ -34,8 +34,7 @@ pub(super) fn versions(bucket: &Bucket, place: &Place, record: Option<&Record>) 
 
 /// What readers see: also of a former owner, until the new one publishes.
 fn published<'r>(record: &'r Record, place: &Place) -> Option<(Generation, &'r SealedData)> {
-    let taken = record.head.taken_from.as_ref().map(|former| &former.publication);
-    let publication = record.head.publication.as_ref().or(taken)?;
+    let publication = record.head.seen()?;
     Some((publication.run.generation, publication.data_for(&place.slot())?))
 }
 
@@ -145,7 +144,7 @@ pub(super) fn is_as_sealed(bucket: &Bucket, key: &str, object: &Listed) -> Resul
 
 /// Compares what stands there with what the record says, without reading any content.
 pub(super) fn condition(bucket: &Bucket, place: &Place, record: Option<&Record>) -> Result<Condition> {
-    let record = record.filter(|record| record.head.publication.is_some() || record.head.taken_from.is_some());
+    let record = record.filter(|record| record.head.seen().is_some());
     match (place.kind, record) {
         (ObjectKind::Prefix, None) => foreign_below(bucket, place),
         (ObjectKind::Prefix, Some(record)) => match published(record, place) {

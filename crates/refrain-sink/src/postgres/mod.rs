@@ -343,7 +343,7 @@ impl Sink for PostgresSink {
     }
 
     fn versions(&self, slot: &SlotAddress) -> Result<Vec<Version>> {
-        let head = self.read(slot)?.filter(|head| head.publication.is_some());
+        let head = self.read(slot)?.map(Head::as_seen).filter(|head| head.publication.is_some());
         let current = head.map(|head| Version {
             generation: head.generation(),
             locations: vec![self.location(slot)],

@@ -76,8 +76,7 @@ fn cannot_repeat(target: &Target) -> Error {
 
 /// What the key published before.
 fn former(standing: &Standing) -> Option<&Publication> {
-    let head = &standing.head;
-    head.publication.as_ref().or(head.taken_from.as_ref().map(|former| &former.publication))
+    standing.head.seen()
 }
 
 pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Result<Applied, Fault> {

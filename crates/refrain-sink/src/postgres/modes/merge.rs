@@ -105,7 +105,7 @@ struct Merge<'w> {
 
 pub(super) fn apply(transaction: &mut Transaction<'_>, work: &Work<'_>) -> Result<Applied, Fault> {
     let (target, manner) = (work.target, work.manner());
-    if work.standing.head.publication.is_some() || work.standing.head.taken_from.is_some() {
+    if work.standing.head.seen().is_some() {
         refuse_again(target, manner)?;
     }
     // Rows may exchange values of a unique column, and refer to each other.
