@@ -15,6 +15,7 @@ use refrain_core::{
     Adopt, Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, Key, KeyState, Outcome,
     OutputSlot, Publication, Result, RunRecord, Want, Window,
 };
+use std::collections::BTreeSet;
 
 /// Stands for the version of an input that is not there.
 const MISSING: &str = "missing";
@@ -163,13 +164,44 @@ fn moved_input(boundary: &Boundary, plan: &Plan, run: &RunRecord) -> Result<Opti
     Ok(run.inputs.iter().find(|pin| !is_declared(&pin.name)).map(|pin| pin.name.clone()))
 }
 
-/// What the anchor shows for this key.
+/// What the key shows to readers.
 pub(crate) fn find_published(
     boundary: &Boundary,
     plan: &Plan,
     state: Option<&KeyState>,
 ) -> Result<Option<Publication>> {
-    Ok(anchor_head(boundary, plan, state, false)?.and_then(|head| head.publication_of(&plan.key).cloned()))
+    let head = anchor_head(boundary, plan, state, false)?;
+    newest_shown(boundary, &plan.key, state.and_then(|state| state.run.as_ref()), head)
+}
+
+/// What the head of the run's anchor shows for the key; as long as that is no publication of the run, the newest one that
+/// stands at its own anchor among the slots that were claimed with it: an earlier run may have published elsewhere (5.2, 5.5).
+pub(crate) fn newest_shown(
+    boundary: &Boundary,
+    key: &Key,
+    run: Option<&RunRecord>,
+    head: Option<Head>,
+) -> Result<Option<Publication>> {
+    let Some(head) = head else { return Ok(None) };
+    let mut newest = head.publication_of(key).cloned();
+    let generation = |shown: &Option<Publication>| shown.as_ref().map(|it| it.run.generation).unwrap_or_default();
+    let Some(run) = run.filter(|run| generation(&newest) < run.generation) else { return Ok(newest) };
+    let claimed = |head: &Head| head.claim.iter().flat_map(|claim| claim.slots.clone()).collect::<Vec<_>>();
+    let mut open = claimed(&head);
+    let mut looked_at: BTreeSet<_> = run.anchor().cloned().into_iter().collect();
+    while let Some(slot) = open.pop() {
+        let sink = boundary.sinks.of(&slot)?;
+        if !looked_at.insert(slot.clone()) || !sink.reaches(&slot)? {
+            continue;
+        }
+        let Some(head) = sink.read(&slot)? else { continue };
+        open.extend(claimed(&head));
+        let shown = head.publication_of(key).filter(|shown| shown.run.anchor() == Some(&slot)).cloned();
+        if generation(&shown) > generation(&newest) {
+            newest = shown;
+        }
+    }
+    Ok(newest)
 }
 
 /// The head of the run's anchor; for a key without a run, of the first output.
@@ -293,10 +325,16 @@ fn refuse_change(plan: &Plan, publication: &Publication, changes: &[Difference])
 /// An error when what stands at a slot is not what was published there, or is another key's.
 pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Option<Error>> {
     for slot in publication.run.slots() {
-        let seen = |head: &Head| head.seen().is_some_and(|seen| seen.attempt == publication.attempt);
-        if !head.is_some_and(|head| seen(&head) || is_taken(&head, key)) {
+        let can = boundary.sinks.of(slot)?.capabilities();
+        let (head, condition) = boundary.condition_seen(slot)?;
+        if let Some(head) = head.as_ref().filter(|head| is_taken(head, &plan.key)) {
+            if plan.outputs.iter().any(|output| output.slot == *slot) {
+                return Ok(Some(not_the_owner(boundary, plan, slot, head)));
+            }
+            continue; // the task publishes elsewhere now
+        }
         let kept = if can.keeps_changes { "; what stands there now is kept as a version" } else { "" };
-        let (what, kept) = match boundary.condition_seen(slot)?.1 {
+        let (what, kept) = match condition {
             Condition::Intact => continue,
             Condition::Drifted(what) if can.rollback && !can.keeps_changes => (
                 format!("was changed by hand: {what}"),

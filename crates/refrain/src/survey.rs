@@ -216,21 +216,24 @@ impl Boundary {
         if status.state == State::Published {
             status.at = Some(publication.sealed_at);
         }
-        if status.generation < begun {
-            if status.state == State::Published {
-                status.state = State::Failed;
-            }
-            let stands = format!("version {} stands", publication.run.generation);
-            status.note = Some(status.note.take().map_or_else(|| stands.clone(), |note| format!("{note}; {stands}")));
-        }
-        if status.state != State::Published {
-            return Ok(());
-        }
         // What another key took over counts only where the task, as it is declared, still publishes.
         let drifted = match drift(self, &plan, &publication)? {
             Some(_) => drift(self, &self.plan_of(&key).unwrap_or(plan), &publication)?,
             None => None,
         };
+        let pending = status.generation < begun;
+        if pending && status.state == State::Published {
+            status.state = State::Failed;
+        }
+        if status.state != State::Published {
+            let stands = match drifted {
+                Some(error) => Some(error.message),
+                None => pending.then(|| format!("version {} stands", publication.run.generation)),
+            };
+            let notes: Vec<_> = status.note.take().into_iter().chain(stands).collect();
+            status.note = (!notes.is_empty()).then(|| notes.join("; "));
+            return Ok(());
+        }
         if let Some(error) = drifted {
             status.state = State::Drifted;
             status.note = Some(error.message);

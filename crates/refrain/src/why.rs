@@ -273,16 +273,23 @@ impl Boundary {
                 None => why.because.push("it was never published".to_owned()),
             },
         }
+        if let Some(published) = published
+            && let Some(error) = drift(self, plan, published)?
+        {
+            why.because.push(format!("{}; `run` publishes in its place", error.message));
+        }
         let ending = state.and_then(|state| state.last_attempt.as_ref()).and_then(|attempt| attempt.ending.as_ref());
         if let Some(message) = ending.and_then(|ending| ending.message.as_ref()) {
             why.because.push(format!("the last attempt: {message}"));
         }
         self.refusals(plan, why)?;
         self.beside(plan, why);
-        if let Err(error) = self.refuse_lost_heads(plan, state, published.is_some()) {
+        let run = state.and_then(|state| state.run.as_ref());
+        let at_anchor = published.is_some_and(|it| run.is_none_or(|run| it.run.anchor() == run.anchor()));
+        if let Err(error) = self.refuse_lost_heads(plan, state, at_anchor) {
             told(why, error);
         }
-        let begun = state.and_then(|state| state.run.as_ref()).filter(|run| !run.inputs.is_empty());
+        let begun = run.filter(|run| !run.inputs.is_empty());
         match begun {
             Some(run) => {
                 for pin in &run.inputs {
@@ -388,9 +395,10 @@ impl Boundary {
     }
 }
 
-/// What a run would be refused with.
+/// What a run would be refused with; what the last attempt said of it need not be said twice.
 fn told(why: &mut Why, error: Error) {
     why.would = Would::Refuse;
+    why.because.retain(|line| !line.ends_with(&error.message));
     why.because.push(error.message);
     why.next = error.hint;
 }

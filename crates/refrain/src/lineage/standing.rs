@@ -3,7 +3,7 @@
 use super::graph::output_of;
 use super::reads::{Reads, reads};
 use crate::boundary::Boundary;
-use crate::peek::{everywhere, find_published};
+use crate::peek::{everywhere, find_published, newest_shown};
 use crate::plan::{Plan, PlannedSource};
 use crate::task::{PublicationRef, Task};
 use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result, RunRecord, are};
@@ -166,8 +166,9 @@ impl Boundary {
         declared: Option<(&Task, &Partition)>,
     ) -> Result<Option<Publication>> {
         let state = self.store.key(key)?;
-        if let Some(anchor) = state.as_ref().and_then(|state| state.run.as_ref()).and_then(RunRecord::anchor) {
-            return Ok(self.sinks.of(anchor)?.read(anchor)?.and_then(|head| head.publication_of(key).cloned()));
+        let run = state.as_ref().and_then(|state| state.run.as_ref());
+        if let Some(anchor) = run.and_then(RunRecord::anchor) {
+            return newest_shown(self, key, run, self.sinks.of(anchor)?.read(anchor)?);
         }
         let mut plan = self.bare_plan(key)?;
         match (plan.outputs.is_empty(), declared, self.home.config.declared(&key.task)) {
