@@ -26,6 +26,11 @@ pub trait Sink: Send + Sync + Debug {
     /// output's ([`OutputSlot::manner`](crate::OutputSlot)).
     fn preflight(&self, slot: &SlotAddress, manner: Option<&str>, adopt: Adopt) -> Result<()>;
 
+    /// Finds out whether what stands at the slot and was not published may be adopted at all. Reads only.
+    fn adoptable(&self, _slot: &SlotAddress) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether this sink knows a way to where the slot lies; an error where it cannot tell now.
     fn reaches(&self, _slot: &SlotAddress) -> Result<bool> {
         Ok(true)

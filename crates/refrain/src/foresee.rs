@@ -28,8 +28,12 @@ impl Boundary {
             if let Condition::Foreign(what) = sink.condition(&output.slot, head.as_ref())? {
                 let at = self.locate(&output.slot);
                 let again = format!("refrain run {}{} --adopt", plan.key.task, partition_flag(plan));
-                refusals
-                    .push(Error::refused(format!("{at} exists and was not published by refrain: {what}")).hint(again));
+                refusals.push(match sink.adoptable(&output.slot) {
+                    Ok(()) => {
+                        Error::refused(format!("{at} exists and was not published by refrain: {what}")).hint(again)
+                    }
+                    Err(error) => error,
+                });
             }
         }
         Ok(refusals)

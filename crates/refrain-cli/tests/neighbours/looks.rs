@@ -97,3 +97,73 @@ fn a_task_whose_output_needs_a_parameter_can_be_looked_at_without_it() {
     assert!(why.stdout.contains("would do nothing"), "{why}");
     run(&home, &["job", "--param", "k=v"], "").already_published();
 }
+
+#[test]
+fn a_failed_run_with_other_outputs_leaves_what_stands_published_and_found() {
+    let home = home();
+    let declare = |output: &str, command: &str| {
+        home.config(&format!("[task.t]\nout.a = \"{output}\"\ncommand = \"{command}\"\n"));
+    };
+    let stands = |when: &str| {
+        assert_eq!(home.run(["path", "t"]).success().stdout.trim_end(), home.join("o/a").to_str().unwrap(), "{when}");
+        let (state, generation, note) = status(&home, "t");
+        assert_eq!((state.as_str(), generation), ("failed", Some(2)), "{when}");
+        assert!(note.contains("version 2 stands"), "{when}: {note}");
+        let why = home.run(["why", "t"]).success().stdout;
+        assert!(why.contains("is not published yet; version 2 stands"), "{when}: {why}");
+    };
+    for content in ["one", "two"] {
+        declare("o/a", &format!("echo {content} > $REFRAIN_OUT"));
+        home.run(["run", "t", "--rerun"]).success();
+    }
+    declare("p/a", "exit 3");
+    home.run(["run", "t"]).expect_code(3);
+    stands("the output moved");
+    // A directory now, where a file stands: nothing was published that `--adopt` could take over.
+    declare("o/a/", "exit 3");
+    home.run(["run", "t"]).expect_code(125).says("it is a file");
+    stands("a file's name with a slash");
+    let why = home.run(["why", "t"]).success().stdout;
+    assert!(why.contains("would refuse") && why.contains("no trailing `/`") && !why.contains("--adopt"), "{why}");
+    declare("o/a", "exit 3");
+    stands("the declaration is back");
+    home.run(["rollback", "t"]).success();
+    assert_eq!(home.read("o/a"), "one\n");
+}
+
+#[test]
+fn a_change_by_hand_is_told_while_a_run_is_pending() {
+    let home = home();
+    home.config("[task.t]\nout.a = \"a\"\ncommand = \"[ ! -e broken ] && echo ours > $REFRAIN_OUT\"\n");
+    home.run(["run", "t"]).success();
+    home.write("broken", "");
+    home.run(["run", "t", "--rerun"]).expect_code(1);
+    home.write("a", "by hand");
+    let told = |what: &str| {
+        let (_, _, note) = status(&home, "t");
+        assert!(note.contains(what) && !note.contains("stands"), "{note}");
+        let why = home.run(["why", "t"]).success().stdout;
+        assert!(why.contains(what), "{why}");
+        home.run(["run", "t"]).expect_code(1).says(what);
+    };
+    told("what `t` published was changed by hand");
+    std::fs::remove_file(home.join("a")).unwrap();
+    told("what `t` published is gone");
+}
+
+#[test]
+fn why_does_not_recommend_to_adopt_what_adopt_refuses() {
+    let home = home();
+    home.config(
+        "[task.t]\nout.a = \"o/a\"\ncommand = \"echo ours > $REFRAIN_OUT\"\n\
+         [task.c]\nout.a = \"o/\"\ncommand = \"exit 3\"\n",
+    );
+    home.run(["run", "t"]).success();
+    let inside = "is published by `t` and would be lost";
+    let why = home.run(["why", "c"]).success().stdout;
+    assert!(why.contains("would refuse") && why.contains(inside) && !why.contains("--adopt"), "{why}");
+    for flags in [&["run", "c"][..], &["run", "c", "--adopt"]] {
+        let refused = home.run(flags.iter().copied()).expect_code(125).says(inside);
+        assert!(!refused.stderr.contains("--adopt"), "{refused}");
+    }
+}

@@ -247,6 +247,10 @@ impl Sink for LocalSink {
         self.site(slot)?.commit(request, *options)
     }
 
+    fn adoptable(&self, slot: &SlotAddress) -> Result<()> {
+        self.site(slot)?.adoptable()
+    }
+
     fn condition(&self, slot: &SlotAddress, head: Option<&Head>) -> Result<Condition> {
         self.site(slot)?.condition(head)
     }

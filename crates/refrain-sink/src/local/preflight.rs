@@ -42,6 +42,11 @@ impl Site<'_> {
         self.demand_exchange(&stat)
     }
 
+    pub(crate) fn adoptable(&self) -> Result<()> {
+        let Some(stat) = look(&self.target)? else { return Ok(()) };
+        self.demand_adoptable(&stat, Adopt::Foreign)
+    }
+
     /// What stands there must let itself be moved away: rename(2) of a directory writes to it, and a sticky directory
     /// lets only owners move what is theirs.
     fn demand_movable(&self, stat: &Stat) -> Result<()> {
@@ -101,8 +106,9 @@ impl Site<'_> {
             }
             _ => {}
         }
+        self.demand_no_slot_inside(stat)?;
         if adopt == Adopt::Foreign {
-            return self.demand_no_slot_inside(stat);
+            return Ok(());
         }
         Err(Error::refused(format!("`{}` exists and was not published by Refrain", self.target.display()))
             .hint("`--adopt` keeps it as version 0 and publishes over it"))
