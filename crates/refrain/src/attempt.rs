@@ -180,8 +180,13 @@ impl<'b> Work<'b> {
         boundary.refuse_beside(&self.driver.plan, adopt)?;
         for output in &self.run.outputs {
             let sink = boundary.sinks.of(&output.slot)?;
-            sink.preflight(&output.slot, self.manner(output), adopt)?;
             let head = self.driver.machine.heads().get(&output.slot);
+            if adopt == Adopt::Never
+                && let Some(error) = head.and_then(|head| boundary.foresee_taken(&self.driver.plan, &output.slot, head))
+            {
+                return Err(error);
+            }
+            sink.preflight(&output.slot, self.manner(output), adopt)?;
             // Where something was published the commit looks; before that, nothing may be lost that somebody else made.
             if adopt == Adopt::Foreign || head.is_some_and(|head| head.publication.is_some()) {
                 continue;

@@ -25,6 +25,10 @@ impl Boundary {
             if head.as_ref().is_some_and(|head| head.publication.is_some()) {
                 continue;
             }
+            if let Some(error) = head.as_ref().and_then(|head| self.foresee_taken(plan, &output.slot, head)) {
+                refusals.push(error);
+                continue;
+            }
             if let Condition::Foreign(what) = sink.condition(&output.slot, head.as_ref())? {
                 let at = self.locate(&output.slot);
                 let again = format!("refrain run {}{} --adopt", plan.key.task, partition_flag(plan));
@@ -37,6 +41,13 @@ impl Boundary {
             }
         }
         Ok(refusals)
+    }
+
+    /// That the slot was taken over by a call that published nothing is no leave for another call to replace what stands
+    /// there of its former owner.
+    pub(crate) fn foresee_taken(&self, plan: &Plan, slot: &SlotAddress, head: &Head) -> Option<Error> {
+        head.taken_from.as_ref()?;
+        Some(refused(self, plan, &Refusal::Owner(slot.clone(), Box::new(head.clone().as_seen()))))
     }
 
     /// 4.1: what is decided of the claim of an attempt that has the lease.

@@ -187,6 +187,10 @@ fn what_a_key_published_stays_its_own_while_another_takes_its_path_over() {
     };
     run(&home, &["a", "--out", "o.csv", "--adopt"], "exit 3").nothing(3, "task_failed");
     stands("after the other one failed");
+    run(&home, &["a", "--out", "o.csv"], OURS).nothing(125, "refused").says("belongs to `b`").says("--adopt");
+    let why = home.run(["why", "a"]).success().stdout;
+    assert!(why.contains("belongs to `b`") && !why.contains("did not publish"), "{why}");
+    stands("after the other one was refused");
     killed_at(&home, "before-commit", &["a", "--out", "o.csv", "--adopt"], OURS);
     stands("after the other one was killed");
     home.run(["run", "b"]).success();
