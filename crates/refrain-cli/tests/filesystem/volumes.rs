@@ -224,6 +224,22 @@ fn proc_08_a_home_on_a_full_disk_publishes_nothing_and_recovers_when_there_is_ro
     case.recovers("a full disk");
 }
 
+#[test]
+fn proc_08_a_home_on_a_full_disk_of_small_blocks_is_told_and_kills_nobody() {
+    // Small images have blocks of 1 KiB.
+    let disk = Mount::ext4(16);
+    let home = Home::at(BIN, disk.path().join("home"));
+    run(&home, "t", "out.csv", "echo old > $REFRAIN_OUT").success();
+    let filler = disk.fill();
+    for call in [&["status"][..], &["path", "t"], &["gc"], &["recover"]] {
+        home.run(call.iter().copied()).expect_code(125).says("no space is left for the state").says("free some space");
+    }
+    run(&home, "t", "out.csv", "false").expect_code(125).says("no space is left").says("Nothing was published.");
+    fs::remove_file(filler).unwrap();
+    home.run(rerun("t", "out.csv", "echo new > $REFRAIN_OUT")).success();
+    assert_eq!(home.read("out.csv"), "new\n");
+}
+
 fn tempfile() -> Directory {
     let path =
         std::env::temp_dir().join(format!("refrain-below-{}-{:?}", std::process::id(), std::thread::current().id()));

@@ -1,7 +1,7 @@
 //! The file and its directory: where a state may lie, and how its companions are named.
 
 use refrain_core::{Error, ErrorKind, Result};
-use rustix::fs::statfs;
+use rustix::fs::{StatVfs, StatVfsMountFlags, statfs, statvfs};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -94,6 +94,7 @@ pub(super) fn check(path: &Path) -> Result<u64> {
         return Err(Error::invalid(format!("the state `{}` is not a file", path.display())));
     }
     check_filesystem(directory(path), metadata.dev())?;
+    check_space(path)?;
     Ok(metadata.len())
 }
 
@@ -146,6 +147,37 @@ fn check_filesystem(directory: &Path, device: u64) -> Result<()> {
         )
         .hint("keep the home on a local disk; several hosts need a store that they all reach")),
     }
+}
+
+/// Every process maps the index of the log (`-shm`, <https://sqlite.org/walformat.html>), and whoever opens a state alone makes
+/// it anew. SQLite has the filesystem allocate one byte of each 4096: of smaller blocks the rest is allocated when it is
+/// touched, and where none is left the kernel ends the process (SIGBUS), which nobody could tell.
+fn check_space(path: &Path) -> Result<()> {
+    let directory = directory(path);
+    let volume = statvfs(directory)
+        .map_err(|source| Error::io(format!("cannot ask for the space in `{}`", directory.display()), source.into()))?;
+    if !is_too_full(&volume) {
+        return Ok(());
+    }
+    let free = volume.f_bavail.saturating_mul(volume.f_frsize);
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!("no space is left for the state `{}`: {free} bytes, and {INDEX_NEEDS} are needed", path.display()),
+    )
+    .hint("free some space, then run again"))
+}
+
+/// The index has 32 KiB; as much again for what the filesystem and the log need beside it.
+const INDEX_NEEDS: u64 = 64 << 10;
+/// The pages of which SQLite has the filesystem allocate one byte each.
+const INDEX_PAGE: u64 = 4096;
+
+/// What has no blocks at all does not tell its space.
+fn is_too_full(volume: &StatVfs) -> bool {
+    volume.f_frsize < INDEX_PAGE
+        && volume.f_blocks > 0
+        && !volume.f_flag.contains(StatVfsMountFlags::RDONLY)
+        && volume.f_bavail.saturating_mul(volume.f_frsize) < INDEX_NEEDS
 }
 
 fn mounts() -> Result<String> {
