@@ -1,7 +1,7 @@
 //! Checks, names and places: what is refused before anything is published, and what can be found again.
 
 use crate::call::{executions, home, run};
-use crate::status;
+use crate::{crashing, status};
 use refrain_testkit::program::Home;
 
 fn with_check(check: &str, output: &str) -> Home {
@@ -166,4 +166,16 @@ fn why_does_not_recommend_to_adopt_what_adopt_refuses() {
         let refused = home.run(flags.iter().copied()).expect_code(125).says(inside);
         assert!(!refused.stderr.contains("--adopt"), "{refused}");
     }
+}
+
+#[test]
+fn why_of_an_adoption_that_died_after_its_decision_says_that_it_is_finished() {
+    let home = home();
+    home.config("[task.t]\nout.a = \"a\"\ncommand = \"echo ours > $REFRAIN_OUT\"\n");
+    home.write("a", "theirs");
+    crashing(&home, "after-intent").run(["run", "t", "--adopt"]).expect_signal(9);
+    let why = home.run(["why", "t"]).success().stdout;
+    assert!(why.contains("would settle") && !why.contains("--adopt"), "{why}");
+    home.run(["run", "t"]).success();
+    assert_eq!(home.read("a"), "ours\n");
 }

@@ -76,6 +76,12 @@ impl<'s> Site<'s> {
         }
     }
 
+    /// Whether a commit is decided and not carried out.
+    pub(crate) fn is_decided(&self) -> Result<bool> {
+        let last = journal::read(&self.head_path())?.last;
+        last.and_then(|record| record.intent).map_or(Ok(false), |intent| Ok(!self.has_landed(&intent)?))
+    }
+
     pub(crate) fn kind(&self) -> LocalKind {
         self.sink.kind
     }

@@ -54,6 +54,8 @@ impl Site<'_> {
             Standing::Nothing if published => Condition::Missing,
             Standing::Nothing => Condition::Absent,
             Standing::Ours(_) => Condition::Intact,
+            // It was to be adopted: whoever takes the lock next publishes and keeps it aside.
+            Standing::Foreign(_) if self.is_decided()? => Condition::Intact,
             Standing::Foreign(stat) => Condition::Foreign(format!(
                 "`{}` is {} that Refrain did not publish",
                 self.target.display(),
