@@ -51,7 +51,7 @@ fn provenance(context: &Context, args: &ShowArgs) -> Option<()> {
     }
     let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).ok()?;
     output::data(&format!(
-        "{}: published by refrain (the path's own record; its home is not this one)",
+        "{}: published by refrain (the path's own record; no home that knows it was asked)",
         path.display()
     ));
     for (name, value) in fields {

@@ -39,6 +39,21 @@ fn a_read_only_target_is_told_before_the_command_starts() {
 }
 
 #[test]
+fn a_read_only_home_is_told_by_what_cannot_be_written_there() {
+    let mount = Mount::tmpfs(4);
+    let home = Home::at(env!("CARGO_BIN_EXE_refrain"), mount.path().join("home"));
+    run(&home, &["job", "--out", "out.csv"], WRITE).published();
+    mount.set_read_only(true);
+    for call in [&["status"][..], &["path", "job"], &["log"]] {
+        assert_fails(&home.run(call.iter().copied()), &["state.db", "cannot be opened for writing"]);
+    }
+    let show = home.run(["show", "out.csv"]).success().stdout;
+    assert!(show.contains("the path's own record") && !show.contains("is not this one"), "{show}");
+    mount.set_read_only(false);
+    home.run(["status"]).success();
+}
+
+#[test]
 fn a_home_that_may_not_be_read_is_told() {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -167,6 +167,10 @@ fn own_history(home: &Home) -> Result<Option<SqliteStore>> {
 /// The note is not true any more once another store goes on.
 pub(super) fn forget(home: &Home) -> Result<()> {
     let note = place_of(home);
+    // On a filesystem that is read-only even the removal of nothing is an error.
+    if note.symlink_metadata().is_err() {
+        return Ok(());
+    }
     match fs::remove_file(&note) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io(format!("cannot remove `{}`", note.display()), error))
