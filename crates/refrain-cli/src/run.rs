@@ -11,13 +11,14 @@ use std::time::Duration;
 
 /// Runs; returns the exit code.
 pub(crate) fn run(context: &Context, args: &RunArgs) -> u8 {
-    let conclusion = attempt(context, args).unwrap_or_else(|error| {
+    let mut report_to = args.report.as_deref();
+    let conclusion = attempt(context, args, &mut report_to).unwrap_or_else(|error| {
         let named = args.partition.date.as_deref().or(args.partition.partition.as_deref()).unwrap_or_default();
         let report = Report::of_error(&args.task, named, context.now(), &error);
         Conclusion { report, notes: Vec::new(), error: Some(error) }
     });
     output::conclusion(&conclusion, context.loudness);
-    if let Some(place) = &args.report
+    if let Some(place) = report_to
         && let Err(error) = conclusion.report.write(place)
         && !(place == "-" && output::is_broken_pipe(&error))
     {
@@ -26,10 +27,18 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> u8 {
     conclusion.report.exit_code
 }
 
-fn attempt(context: &Context, args: &RunArgs) -> Result<Conclusion> {
+/// Takes the place of the report away when nothing may be written there.
+fn attempt(context: &Context, args: &RunArgs, report_to: &mut Option<&str>) -> Result<Conclusion> {
     let boundary = context.boundary()?;
     let task = task(context, boundary.home(), args)?;
     let partition = context.partition(&task, &args.partition)?;
+    if let Some(place) = report_to.filter(|place| *place != "-") {
+        let apart = boundary.demand_apart(&task, &partition, &context.directory.join(place));
+        apart.map_err(|error| {
+            *report_to = None;
+            error.within("`--report`")
+        })?;
+    }
     let options = Options {
         repeat: repeat(&args.repeat),
         wait: args.wait.as_deref().map(|text| duration("--wait", text)).transpose()?,

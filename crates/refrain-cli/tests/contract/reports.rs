@@ -202,3 +202,20 @@ fn verbose_shows_every_step_with_its_rule() {
         logged.run(["run", "job2", "--out", "out2.csv", "--", "sh", "-c", "echo data > $REFRAIN_OUT"]).success();
     assert!(output.stderr.contains("5.9"), "{output}");
 }
+
+#[test]
+fn a_report_is_not_written_where_a_task_publishes() {
+    let home = home();
+    run(&home, &["job", "--out", "out.csv"], "echo data > $REFRAIN_OUT").published();
+    let directory = ["run", "tree", "--out", "tree/", "--report", "tree/report.json", "--", "true"];
+    let other = ["run", "tree", "--out", "tree/", "--report", "out.csv", "--", "true"];
+    let own = ["run", "job", "--out", "out.csv", "--report", "out.csv", "--", "true"];
+    for arguments in [&directory[..], &other, &own] {
+        home.run(arguments.iter().copied())
+            .expect_code(125)
+            .says("is where a task publishes")
+            .says("name another file");
+    }
+    assert_eq!(home.read("out.csv"), "data\n");
+    assert!(!home.exists("tree"));
+}
