@@ -325,7 +325,7 @@ impl fmt::Display for Difference {
         }
         f.write_str(match self.kind {
             DifferenceKind::Added => " is new",
-            DifferenceKind::Removed => " is gone",
+            DifferenceKind::Removed => " is declared no more",
             DifferenceKind::Changed => " changed",
         })
     }

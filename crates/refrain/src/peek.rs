@@ -68,7 +68,8 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     {
         // "Already published" would be no answer: what is asked for is not there.
         boundary.refuse_beside(plan, adopt)?;
-        let line = format!("{} was not published before: opening the next version", boundary.locate(&output.slot));
+        let line =
+            format!("version {current} was not published to {}: opening the next one", boundary.locate(&output.slot));
         return Ok(Peek::Go { want: rerun(current), notes: vec![line] });
     }
     let replace = options.repeat == Repeat::IfChanged || plan.task.on_change == OnChange::Replace;

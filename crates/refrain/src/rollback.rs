@@ -87,7 +87,8 @@ impl Boundary {
 
     /// Why there is nothing to go back to by default.
     fn nothing_before(&self, key: &Key, published: &Publication, base: Generation) -> Result<Error> {
-        let first = match published.run.anchor() {
+        // What an earlier version published elsewhere, the head here does not tell of.
+        let first = match published.run.anchor().filter(|_| base == Generation::new(1)) {
             Some(anchor) => self.sinks.of(anchor)?.read(anchor)?.is_some_and(|head| head.history.is_empty()),
             None => false,
         };

@@ -122,7 +122,12 @@ impl Boundary {
                 return Ok(why);
             }
             why.would = Would::Recover;
-            why.because.push(format!("attempt {} ended without a word; the next run settles it", lease.attempt));
+            why.because.push(if dead {
+                format!("attempt {} ended without a word; the next run settles it", lease.attempt)
+            } else {
+                let who = describe(self, &plan.key, lease);
+                format!("{who} has not renewed its lease in time, as when it is stopped; the next run takes over")
+            });
         }
         match find_published(self, plan, state.as_ref())? {
             Some(publication) if !everywhere(self, &plan.key, &publication)? => {
@@ -182,7 +187,7 @@ impl Boundary {
             if why.would == Would::Nothing {
                 why.would = Would::Run;
             }
-            why.because.push(format!("{} was not published before", self.locate(&output.slot)));
+            why.because.push(format!("that version was not published to {}", self.locate(&output.slot)));
             self.beside(plan, why);
             return Ok(());
         }

@@ -64,12 +64,17 @@ fn an_output_that_moved_is_published_there_and_found_there() {
     home.config("[task.job]\ncommand = \"echo x >> runs.log; echo data > $REFRAIN_OUT\"\nout.out = \"old/out.csv\"\n");
     run(&home, &["job"], "").published();
     home.config(&home.read("refrain.toml").replace("old/", "new/"));
-    run(&home, &["job"], "").published().says("new/out.csv").says("was not published before");
+    run(&home, &["job"], "").published().says("version 1 was not published to ").says("new/out.csv");
     assert_eq!((home.read("new/out.csv"), executions(&home)), ("data\n".into(), 2));
     let path = home.run(["path", "job"]).success().stdout;
     assert_eq!(path.trim_end(), home.join("new/out.csv").display().to_string());
     run(&home, &["job"], "").already_published();
     assert_eq!((status(&home, "job").0.as_str(), executions(&home)), ("published", 2));
+    // What was published elsewhere was published all the same.
+    home.run(["rollback", "job"]).expect_code(125).says("no version of `job` before version 2 is kept");
+    home.config(&home.read("refrain.toml").replace("out.out = \"new/", "out.other = \"new/"));
+    let why = home.run(["why", "job"]).success().stdout;
+    assert!(why.contains("output `out` is declared no more") && !why.contains("is gone"), "{why}");
 }
 
 #[test]

@@ -215,3 +215,21 @@ fn a_frozen_attempt_of_an_older_generation_never_overwrites_a_newer_one() {
     assert_eq!(home.read("out.csv"), "third\n");
     assert_fails(&home.run(["path", "job", "--version", "9"]), &["version 9"]);
 }
+
+#[test]
+fn why_does_not_say_of_a_stopped_attempt_that_it_ended() {
+    let home = home();
+    let (running, _) = frozen_at(&home, "before-task", &short(&FLAGS), SECOND);
+    let mut why = String::new();
+    wait_for("its lease is over", || {
+        why = home.run(["why", "job"]).success().stdout;
+        !why.contains("it is being run")
+    });
+    assert!(
+        why.contains("has not renewed its lease in time") && why.contains(&format!("pid {}", running.pid())),
+        "{why}"
+    );
+    assert!(!why.contains("ended without a word; the next"), "{why}");
+    wake(running.pid());
+    drop(running.wait());
+}

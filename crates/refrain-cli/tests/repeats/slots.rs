@@ -97,7 +97,7 @@ fn an_output_that_moved_is_published_there_by_the_next_generation() {
     let home = home();
     run(&home, &["job", "--out", "old.csv"], SCRIPT).published();
     let moved = ["job", "--out", "new.csv"];
-    run(&home, &moved, SCRIPT).published().says("new.csv").says("was not published before");
+    run(&home, &moved, SCRIPT).published().says("version 1 was not published to ").says("new.csv");
     assert_eq!((home.read("new.csv"), executions(&home)), ("data\n".to_owned(), 2));
     let path = home.run(["path", "job"]).success().stdout;
     assert_eq!(path.trim_end(), home.join("new.csv").display().to_string());
@@ -111,7 +111,7 @@ fn an_output_more_and_an_output_less_are_runs_of_their_own() {
     let script = "echo a > $REFRAIN_OUT_A; test -z \"$REFRAIN_OUT_B\" || echo b > $REFRAIN_OUT_B";
     run(&home, &["job", "--out", "a=a.csv"], script).published();
     let two = ["job", "--out", "a=a.csv", "--out", "b=b.csv", "--if-changed"];
-    let call = run(&home, &two, script).published().says("b.csv was not published before");
+    let call = run(&home, &two, script).published().says("b.csv: opening the next one");
     assert_eq!(call.number("generation"), 2);
     assert_eq!(home.read("b.csv"), "b\n");
     let call = run(&home, &["job", "--out", "a=a.csv", "--if-changed"], script).published();
