@@ -70,7 +70,7 @@ impl Boundary {
     /// That the slot was taken over by a call that published nothing is no leave for another call to replace what stands
     /// there of its former owner.
     pub(crate) fn foresee_taken(&self, plan: &Plan, slot: &SlotAddress, head: &Head) -> Option<Error> {
-        head.taken_from.as_ref()?;
+        head.taken_from.as_ref().filter(|former| former.owner != plan.key)?;
         Some(refused(self, plan, &Refusal::Owner(slot.clone(), Box::new(head.clone().as_seen()))))
     }
 
