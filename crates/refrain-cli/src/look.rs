@@ -37,7 +37,7 @@ pub(crate) fn why(context: &Context, args: &WhyArgs) -> Result<()> {
         (Would::Nothing, _) => "do nothing: it is published",
         (Would::Wait, _) => "end with \"held\": it is being run",
         (Would::Recover, Some(_)) => "publish what an earlier attempt sealed, without the command",
-        (Would::Recover, None) => "settle the attempt that ended without a word, then go on",
+        (Would::Recover, None) => "finish what an earlier attempt left open, then go on",
         (Would::Refuse, _) => "refuse",
     };
     let key = if why.partition.is_empty() { why.task.clone() } else { format!("{} {}", why.task, why.partition) };

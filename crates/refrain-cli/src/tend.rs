@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::output::{self, Loudness};
 use refrain::core::{Generation, Window, counted};
 use refrain::recover::Finding;
-use refrain::report::{exit_code, outcome_of};
+use refrain::report::exit_code;
 use refrain::{Boundary, Error, Home, Outside, Result, store};
 
 /// `refrain init`
@@ -67,6 +67,7 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     }
     let mut code = exit_code::PUBLISHED;
     for one in recovered {
+        code = code.max(one.finding.exit_code());
         let line = match &one.finding {
             Finding::Published => "published; whatever was still to follow is finished",
             Finding::Standing(version) => {
@@ -91,7 +92,6 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
             Finding::Refused { maker, error } => {
                 output::say(&format!("{}: what attempt {maker} sealed is kept, and cannot be published now", one.key));
                 output::failure(error, Window::NothingPublished);
-                code = code.max(outcome_of(error.kind).1);
                 continue;
             }
             Finding::NothingPublished => "nothing of the attempts was published, and nothing will be",
@@ -102,7 +102,6 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
             Finding::Failed(error, window) => {
                 output::say(&format!("{}: cannot be settled", one.key));
                 output::failure(error, *window);
-                code = code.max(outcome_of(error.kind).1);
                 continue;
             }
         };

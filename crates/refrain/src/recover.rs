@@ -9,7 +9,7 @@ use crate::holder::life_of;
 use crate::peek::{Peek, peek};
 use crate::plan::Plan;
 use crate::process::{Liveness, channel};
-use crate::report::Conclusion;
+use crate::report::{Conclusion, exit_code, outcome_of};
 use crate::sealed::fitting;
 use refrain_core::{
     AttemptFilter, AttemptId, Error, ErrorKind, Generation, Goal, Key, KeySummary, Outcome, Result, TaskName, Want,
@@ -57,6 +57,17 @@ pub enum Finding {
     Running(String),
     /// It could not be settled; the window tells what of it stands.
     Failed(Error, Window),
+}
+
+impl Finding {
+    /// The exit code of a call that found this.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Failed(_, Window::Published) => exit_code::DECIDED,
+            Self::Failed(error, _) | Self::Refused { error, .. } => outcome_of(error.kind).1,
+            _ => exit_code::PUBLISHED,
+        }
+    }
 }
 
 impl Boundary {

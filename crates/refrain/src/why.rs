@@ -136,6 +136,7 @@ impl Boundary {
                     "version {} is published at its first output, and another output is still to follow",
                     publication.run.generation
                 ));
+                last_words(state.as_ref(), &mut why);
                 self.refusals(plan, &mut why)?;
             }
             Some(publication) if up_to_date(&publication, state.as_ref()) => {
@@ -283,10 +284,7 @@ impl Boundary {
         {
             why.because.push(format!("{}; `run` publishes in its place", error.message));
         }
-        let ending = state.and_then(|state| state.last_attempt.as_ref()).and_then(|attempt| attempt.ending.as_ref());
-        if let Some(message) = ending.and_then(|ending| ending.message.as_ref()) {
-            why.because.push(format!("the last attempt: {message}"));
-        }
+        last_words(state, why);
         self.refusals(plan, why)?;
         self.beside(plan, why);
         let run = state.and_then(|state| state.run.as_ref());
@@ -397,6 +395,13 @@ impl Boundary {
             }
         }
         Ok(())
+    }
+}
+
+fn last_words(state: Option<&KeyState>, why: &mut Why) {
+    let ending = state.and_then(|state| state.last_attempt.as_ref()).and_then(|attempt| attempt.ending.as_ref());
+    if let Some(message) = ending.and_then(|ending| ending.message.as_ref()) {
+        why.because.push(format!("the last attempt: {message}"));
     }
 }
 

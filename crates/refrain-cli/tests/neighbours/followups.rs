@@ -75,8 +75,7 @@ fn a_foreign_file_at_the_second_output_is_told_every_time_and_adopt_heals() {
         assert!(call.report["token"].is_null(), "the attempt is the one that decided: {}", call.report);
         assert_closes(&call.output, PUBLISHED);
         assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "theirs\n".into()));
-        let recover = home.run(["recover"]);
-        assert_ne!(recover.code, Some(0), "{recover}");
+        let recover = home.run(["recover"]).expect_code(118);
         assert!(recover.stderr.contains("job: cannot be settled"), "{recover}");
         assert_closes(&recover, PUBLISHED);
         assert_eq!((status(&home, "job").0, status(&home, "job").1), ("unsettled".to_owned(), Some(1)));
