@@ -22,7 +22,7 @@ pub(crate) fn predecessors(driver: &mut Driver<'_>, holder: &Holder) {
     let heads = driver.machine.heads();
     let claimed = driver.machine.known_slots().iter().all(|slot| heads.contains_key(slot));
     for record in unfinished.iter().filter(|record| record.attempt != driver.id && record.token < holder.token) {
-        let ending = judge(driver, record);
+        let Some(ending) = judge(driver, record) else { continue };
         if !claimed && ending.outcome != Outcome::Published {
             continue;
         }
@@ -43,19 +43,26 @@ pub(crate) fn unsettled(boundary: &Boundary, key: &Key, limit: Option<u32>) -> R
     })
 }
 
-/// 5.12: what the heads that this attempt claimed say of another.
-fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
+/// 5.12: what the heads that this attempt claimed say of another; nothing while what it told still holds.
+fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Option<Ending> {
+    let at_its_anchor = |slot: &SlotAddress, head: &Head| {
+        head.publication.as_ref().is_some_and(|publication| publication.run.anchor() == Some(slot))
+    };
+    let decided = driver.machine.heads().iter().filter(|(slot, head)| at_its_anchor(slot, head));
+    let anchor = decided.map(|(_, head)| head).max_by_key(|head| head.generation());
     let shown = driver.machine.heads().values().any(|head| head.shows(record.attempt));
-    let follows = shown && !shows_everywhere(driver, record.attempt);
     let taken_over = driver.machine.given_up().values().any(|head| head.remembers(record.attempt));
-    let judged = record.run.map(|run| {
-        let at_its_anchor = |slot: &SlotAddress, head: &Head| {
-            head.publication.as_ref().is_some_and(|publication| publication.run.anchor() == Some(slot))
-        };
-        let decided = driver.machine.heads().iter().filter(|(slot, head)| at_its_anchor(slot, head));
-        let anchor = decided.map(|(_, head)| head).max_by_key(|head| head.generation());
-        verdict(record.attempt, run, record.generation.unwrap_or_default(), anchor)
-    });
+    // An attempt that told its end already, if not the last word, keeps what it told.
+    let told = record.ending.as_ref();
+    let was_decided = told.is_some_and(|told| told.outcome == Outcome::Decided);
+    // What it could not finish may be another attempt's.
+    let followed =
+        if shown { Some(record.attempt) } else { anchor.and_then(|head| Some(head.publication.as_ref()?.attempt)) };
+    let follows = (shown || was_decided) && followed.is_some_and(|attempt| !shows_everywhere(driver, attempt));
+    if follows && was_decided {
+        return None;
+    }
+    let judged = record.run.map(|run| verdict(record.attempt, run, record.generation.unwrap_or_default(), anchor));
     let (outcome, window) = match judged {
         // Another output is still to follow: not settled yet.
         _ if follows => (Outcome::Decided, Window::Published),
@@ -63,14 +70,19 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
         // It was published where another key publishes now.
         _ if taken_over => (Outcome::Superseded, Window::Published),
         Some(Verdict::Published) => (Outcome::Published, Window::Published),
+        // 5.11: no denial after the anchor.
+        Some(Verdict::Superseded) if was_decided => (Outcome::Superseded, Window::Published),
+        _ if was_decided => (Outcome::AlreadyPublished, Window::Published),
         Some(Verdict::Superseded) => (Outcome::Superseded, Window::NothingPublished),
         Some(Verdict::Never) | None => (Outcome::Error, Window::NothingPublished),
     };
-    // An attempt that told its end already, if not the last word, keeps what it told.
-    let told = record.ending.as_ref();
     let restored = restored_by(driver, record).map(|what| format!("; it was rolling back to {what}"));
-    let how = if told.is_some() { "how it ended was found out" } else { WITHOUT_A_WORD };
-    Ending {
+    let how = match told {
+        Some(Ending { message: Some(message), .. }) => format!("{message}; how it ended was found out"),
+        Some(_) => "how it ended was found out".to_owned(),
+        None => WITHOUT_A_WORD.to_owned(),
+    };
+    Some(Ending {
         at: told.map_or_else(|| driver.boundary.now(), |told| told.at),
         outcome,
         window,
@@ -79,7 +91,7 @@ fn judge(driver: &Driver<'_>, record: &AttemptRecord) -> Ending {
         error_kind: None,
         retry: Some(Retry::of(outcome, None, None, None)),
         message: Some(format!("{how}{}; settled by attempt {}", restored.unwrap_or_default(), driver.id)),
-    }
+    })
 }
 
 /// Which version the attempt was publishing again, as far as a head or the store knows its run.

@@ -3,6 +3,7 @@
 use crate::call::{PUBLISHED, assert_closes, home, names, run};
 use crate::{killed_at, status};
 use refrain_testkit::program::Home;
+use serde_json::Value;
 use std::fs;
 
 const FLAGS: [&str; 5] = ["job", "--out", "a=a.csv", "--out", "b=b.csv"];
@@ -75,7 +76,8 @@ fn a_foreign_file_at_the_second_output_is_told_every_time_and_adopt_heals() {
         assert!(call.report["token"].is_null(), "the attempt is the one that decided: {}", call.report);
         assert_closes(&call.output, PUBLISHED);
         assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "theirs\n".into()));
-        let recover = home.run(["recover"]).expect_code(118);
+        let recover = home.run(["recover"]);
+        assert_ne!(recover.code, Some(0), "{recover}");
         assert!(recover.stderr.contains("job: cannot be settled"), "{recover}");
         assert_closes(&recover, PUBLISHED);
         assert_eq!((status(&home, "job").0, status(&home, "job").1), ("unsettled".to_owned(), Some(1)));
@@ -85,6 +87,47 @@ fn a_foreign_file_at_the_second_output_is_told_every_time_and_adopt_heals() {
     assert_eq!(crate::call::executions(&home), 1, "rolled forward, not run again");
     assert_eq!(status(&home, "job").0, "published");
     home.run(["recover"]).success().says("nothing to recover");
+}
+
+/// Outcome, window, exit code and message of every attempt, the oldest first.
+fn told(home: &Home) -> Vec<(String, String, u64, String)> {
+    let log = home.run(["log", "job", "--json"]).success().stdout;
+    let told = |line: &str| {
+        let ending = serde_json::from_str::<Value>(line).unwrap()["ending"].take();
+        let word = |field: &str| ending[field].as_str().unwrap_or_default().to_owned();
+        (word("outcome"), word("window"), ending["exit_code"].as_u64().unwrap(), word("message"))
+    };
+    log.lines().rev().map(told).collect()
+}
+
+#[test]
+fn what_attempts_said_of_a_decided_run_stays_in_the_log_and_recover_says_118_while_it_cannot_finish() {
+    let home = home();
+    let script = format!("{SCRIPT}; echo theirs > b.csv");
+    run(&home, &FLAGS, &script).ends(118, "decided", "published");
+    let recover = home.run(["recover"]).expect_code(118).says("job: cannot be settled");
+    assert_closes(&recover, PUBLISHED);
+    let before = told(&home);
+    for (outcome, window, code, message) in &before {
+        assert_eq!((outcome.as_str(), window.as_str(), *code), ("decided", "published", 118), "{message}");
+        assert!(message.contains("still to follow") && !message.contains("found out"), "{message}");
+    }
+    run(&home, &FLAGS, SECOND).ends(118, "decided", "published");
+    assert_eq!(told(&home)[..2], before[..]);
+    fs::remove_file(home.join("b.csv")).unwrap();
+    let why = home.run(["why", "job"]).success().stdout;
+    assert!(why.contains("`run` would finish what an earlier attempt left open"), "{why}");
+    assert!(why.contains("the last attempt: ") && !why.contains("without a word"), "{why}");
+    run(&home, &FLAGS, SECOND).already_published();
+    let after = told(&home);
+    let ends: Vec<_> =
+        after.iter().map(|(outcome, window, code, _)| (outcome.as_str(), window.as_str(), *code)).collect();
+    let found = ("already_published", "published", 118);
+    let all = [("published", "published", 118), found, found, ("already_published", "published", 0)];
+    assert_eq!(ends, all);
+    for (_, _, _, message) in &after[..3] {
+        assert!(message.contains("still to follow") && message.contains("found out; settled by attempt"), "{message}");
+    }
 }
 
 #[test]
