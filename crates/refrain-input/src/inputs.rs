@@ -1,5 +1,6 @@
 //! All inputs that are read by a location: paths and URLs of objects.
 
+use crate::glance::{Glance, GlanceLimits};
 use crate::local::LocalInput;
 use crate::object::ObjectInput;
 use refrain_core::{AttemptId, CrashProbe, Input, PinRequest, PinnedInput, Result};
@@ -34,6 +35,11 @@ impl Inputs {
         let mut removed = self.local.sweep(released, dry_run)?;
         removed.extend(self.objects.sweep(dry_run)?);
         Ok(removed)
+    }
+
+    /// Looks at many inputs, within a bound; buckets are not asked.
+    pub fn glance(&self, limits: GlanceLimits) -> Glance<'_> {
+        Glance::new(&self.local, limits)
     }
 
     fn of(&self, location: &str) -> &dyn Input {

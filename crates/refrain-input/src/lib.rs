@@ -8,12 +8,13 @@
 //! not change are known by their stats (`seen`, `moment`) and the others are read (`content`), what there is becomes a
 //! read-only view (`views`) or a list of what to compare with (`record`), and at the seal the differences are named
 //! (`changes`). Objects (`object`) are listed by their store, and what is fetched of them becomes a view like any other.
-//! [`meets`] tells before anything is pinned whether an input can meet an output.
+//! A survey looks at the inputs of many partitions (`glance`). [`meets`] tells before anything is pinned whether an input can meet an output.
 
 mod changes;
 mod content;
 mod cores;
 mod digest;
+mod glance;
 mod held;
 mod inputs;
 mod listing;
@@ -31,6 +32,7 @@ mod stat;
 mod views;
 
 pub use digest::{Digest, digest_path, stat_digest};
+pub use glance::{Glance, GlanceLimits, Glanced};
 pub use held::Held;
 pub use inputs::Inputs;
 pub use local::{LocalInput, PINS, owner_of, reads_original};

@@ -79,6 +79,10 @@ impl LocalInput {
         self.views.sweep(&released, false, dry_run)
     }
 
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
+    }
+
     pub(crate) fn directory_of(&self, owner: AttemptId) -> PathBuf {
         self.state.join(PINS).join(owner.to_string())
     }
@@ -90,14 +94,27 @@ impl LocalInput {
         if wait_until_settled(listing.files().map(|(_, stat, _)| stat)) { Listing::take(location) } else { Ok(listing) }
     }
 
+    /// Lists what may be an input.
+    pub(crate) fn list(&self, location: &Location) -> Result<Listing> {
+        self.refuse_holder_of_state(location)?;
+        let listing = Self::take(location)?;
+        self.refuse_state(location, &listing)?;
+        Ok(listing)
+    }
+
     /// What is at a location now, with all contents known.
     fn read(&self, location: &Location) -> Result<Listing> {
         let mut listing = Self::take(location)?;
-        let mut seen = Seen::of(&self.state, root_of(&listing));
-        seen.recall(&mut listing);
-        seen.complete(&mut listing)?;
-        seen.save();
+        self.complete(&mut listing)?;
         Ok(listing)
+    }
+
+    fn complete(&self, listing: &mut Listing) -> Result<()> {
+        let mut seen = Seen::of(&self.state, root_of(listing));
+        seen.recall(listing);
+        seen.complete(listing)?;
+        seen.save();
+        Ok(())
     }
 
     /// Before it is listed: it would be read while it changes.
@@ -225,10 +242,8 @@ impl LocalInput {
 
 impl Input for LocalInput {
     fn version(&self, location: &str) -> Result<String> {
-        let location = Location::parse(location)?;
-        self.refuse_holder_of_state(&location)?;
-        let listing = self.read(&location)?;
-        self.refuse_state(&location, &listing)?;
+        let mut listing = self.list(&Location::parse(location)?)?;
+        self.complete(&mut listing)?;
         listing.version().ok_or_else(|| changing(&listing.root))
     }
 
@@ -350,7 +365,7 @@ fn refuse_outputs(listing: &Listing, outputs: &[String]) -> Result<()> {
 }
 
 /// Where what is known of the files of a listing is kept together.
-fn root_of(listing: &Listing) -> &Path {
+pub(crate) fn root_of(listing: &Listing) -> &Path {
     if listing.is_file { listing.root.parent().unwrap_or(&listing.root) } else { &listing.root }
 }
 

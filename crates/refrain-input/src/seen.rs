@@ -66,10 +66,19 @@ impl Seen {
 
     /// What is remembered of files below `root`.
     pub(crate) fn of(state: &Path, root: &Path) -> Self {
-        let name = blake3::hash(root.as_os_str().as_bytes()).to_hex();
+        Self::under(state, root.as_os_str().as_bytes(), trusted_device(root))
+    }
+
+    /// What is remembered of files of one filesystem whose stats are trusted, wherever they are.
+    pub(crate) fn of_device(state: &Path, device: u64) -> Self {
+        // No directory has such a name.
+        Self::under(state, format!("device\0{device}").as_bytes(), Some(device))
+    }
+
+    fn under(state: &Path, name: &[u8], device: Option<u64>) -> Self {
+        let name = blake3::hash(name).to_hex();
         let path = state.join(SEEN).join(name.get(..32).unwrap_or_default());
-        let mut seen =
-            Self { path, boot: boot(), device: trusted_device(root), records: Vec::new(), learned: Vec::new() };
+        let mut seen = Self { path, boot: boot(), device, records: Vec::new(), learned: Vec::new() };
         if seen.device.is_some() {
             seen.records = seen.load().unwrap_or_default();
         }
@@ -247,7 +256,7 @@ pub(crate) fn boot() -> Option<[u8; 36]> {
 }
 
 /// The device of a directory on a filesystem whose stats are this kernel's own.
-fn trusted_device(root: &Path) -> Option<u64> {
+pub(crate) fn trusted_device(root: &Path) -> Option<u64> {
     let kind = rustix::fs::statfs(root).ok()?.f_type;
     let known = LOCAL.iter().any(|local| u64::from(*local) == u64::try_from(kind).unwrap_or_default() & 0xFFFF_FFFF);
     known.then(|| fs::metadata(root).ok().map(|found| Stat::of(&found).device))?

@@ -6,14 +6,14 @@
 use crate::boundary::{Boundary, Options, Repeat};
 use crate::compact;
 use crate::conclude::not_the_owner;
-use crate::lineage::Lineages;
-use crate::plan::{Plan, PlannedSource};
+use crate::lineage::{Lineages, StaleInput};
+use crate::plan::{Plan, PlannedInput, PlannedSource};
 use crate::report::{Conclusion, Report, exit_code};
 use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
-    Adopt, Condition, Difference, DifferenceKind, Error, Fingerprint, Generation, Head, Key, KeyState, Outcome,
-    OutputSlot, Publication, Result, RunRecord, Want, Window,
+    Adopt, Condition, Difference, DifferenceKind, Error, ErrorKind, Fingerprint, Generation, Head, Key, KeyState,
+    Outcome, OutputSlot, Publication, Result, RunRecord, Want, Window,
 };
 use std::collections::BTreeSet;
 
@@ -147,7 +147,7 @@ pub(crate) fn same_places(plan: &Plan, run: &RunRecord) -> bool {
 fn moved_input(boundary: &Boundary, plan: &Plan, run: &RunRecord) -> Result<Option<String>> {
     let mut lineages = Lineages::new(boundary);
     for input in plan.inputs.iter().filter(|input| !plan.reads_replaced(&input.name)) {
-        let now = version_now(boundary, plan, &input.source)?;
+        let Some(now) = version_now(boundary, plan, input, &mut whole(boundary))? else { continue };
         let Some(pin) = run.inputs.iter().find(|pin| pin.name == input.name) else {
             return Ok(Some(input.name.clone()));
         };
@@ -238,39 +238,99 @@ fn is_taken(head: &Head, key: &Key) -> bool {
     head.owner != *key && head.publication.is_some()
 }
 
-/// What a run now would be made from that the publication was not; an input that is stale counts as changed.
+/// What a run now would be made from that the publication was not.
+pub(crate) struct Changed {
+    /// All of it; an input that is stale counts as changed.
+    pub(crate) differences: Vec<Difference>,
+    /// The inputs that are stale.
+    pub(crate) stale: Vec<StaleInput>,
+}
+
+impl Changed {
+    /// Inputs that are stale, where nothing else is known.
+    pub(crate) fn only(stale: Vec<StaleInput>) -> Self {
+        Self { differences: Vec::new(), stale }
+    }
+
+    /// What is not told by the inputs that are stale, of which more is known than that they changed.
+    pub(crate) fn others(&self) -> Vec<Difference> {
+        let told = |part: &str| self.stale.iter().any(|stale| part.strip_prefix("input:") == Some(stale.input()));
+        self.differences.iter().filter(|change| !told(&change.part)).cloned().collect()
+    }
+}
+
+/// What a run now would be made from that the publication was not, all of it.
 pub(crate) fn changes(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Vec<Difference>> {
-    let now = made_from_now(boundary, plan)?;
-    let mut changes = publication.changes(&now);
-    for stale in Lineages::new(boundary).stale(&plan.key, publication)? {
-        let part = format!("input:{}", stale.input());
+    Ok(changed(&mut Lineages::new(boundary), plan, publication, whole(boundary))?.differences)
+}
+
+/// The same, with the versions of paths as `look` finds them, by name and location: of an input of which it tells nothing,
+/// nothing is told.
+pub(crate) fn changed(
+    lineages: &mut Lineages<'_>,
+    plan: &Plan,
+    publication: &Publication,
+    look: impl FnMut(&str, &str) -> Result<Option<String>>,
+) -> Result<Changed> {
+    let (now, untold) = made_from(lineages.boundary(), plan, look)?;
+    let mut differences = publication.changes_among(&now, |change| !untold.contains(&change.part));
+    let stale = lineages.stale(&plan.key, publication)?;
+    for stale in &stale {
+        let part = part_of(stale.input());
         // An input that is declared no more, or differently, differs already.
-        if now.parts.contains_key(&part) && !changes.iter().any(|change| change.part == part) {
+        if now.parts.contains_key(&part) && !differences.iter().any(|change| change.part == part) {
             let old = publication.fingerprint.parts.get(&part).cloned();
             let new = old.as_ref().map(|version| format!("{version}, which is stale"));
-            changes.push(Difference { part, kind: DifferenceKind::Changed, old, new });
+            differences.push(Difference { part, kind: DifferenceKind::Changed, old, new });
         }
     }
-    Ok(changes)
+    Ok(Changed { differences, stale })
 }
 
 /// What a run would be made from now.
 pub(crate) fn made_from_now(boundary: &Boundary, plan: &Plan) -> Result<Fingerprint> {
-    let mut versions = Vec::new();
-    for input in &plan.inputs {
-        versions.push((input.name.as_str(), version_now(boundary, plan, &input.source)?));
-    }
-    plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))
+    Ok(made_from(boundary, plan, whole(boundary))?.0)
 }
 
-/// The version that a run would pin now.
-fn version_now(boundary: &Boundary, plan: &Plan, source: &PlannedSource) -> Result<String> {
-    match source {
-        PlannedSource::Path { location, .. } => match refrain_core::Input::version(&boundary.inputs, location) {
-            Err(error) if error.kind == refrain_core::ErrorKind::Invalid => Ok(MISSING.to_owned()),
+/// What a run would be made from now, as far as `look` tells of its paths, and the parts that are not told.
+pub(crate) fn made_from(
+    boundary: &Boundary,
+    plan: &Plan,
+    mut look: impl FnMut(&str, &str) -> Result<Option<String>>,
+) -> Result<(Fingerprint, BTreeSet<String>)> {
+    let (mut versions, mut untold) = (Vec::new(), BTreeSet::new());
+    for input in &plan.inputs {
+        match version_now(boundary, plan, input, &mut look)? {
+            Some(version) => versions.push((input.name.as_str(), version)),
+            None => drop(untold.insert(part_of(&input.name))),
+        }
+    }
+    let told = plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))?;
+    Ok((told, untold))
+}
+
+fn part_of(input: &str) -> String {
+    format!("input:{input}")
+}
+
+/// Reads whatever must be read.
+pub(crate) fn whole(boundary: &Boundary) -> impl Fn(&str, &str) -> Result<Option<String>> {
+    |_, location| refrain_core::Input::version(&boundary.inputs, location).map(Some)
+}
+
+/// The version that a run would pin now, as far as `look` tells of paths.
+fn version_now(
+    boundary: &Boundary,
+    plan: &Plan,
+    input: &PlannedInput,
+    look: &mut impl FnMut(&str, &str) -> Result<Option<String>>,
+) -> Result<Option<String>> {
+    match &input.source {
+        PlannedSource::Path { location, .. } => match look(&input.name, location) {
+            Err(error) if error.kind == ErrorKind::Invalid => Ok(Some(MISSING.to_owned())),
             version => version,
         },
-        PlannedSource::Publication(reference) => Ok(boundary.readable(plan, reference)?.version()),
+        PlannedSource::Publication(reference) => Ok(Some(boundary.readable(plan, reference)?.version())),
     }
 }
 

@@ -6,8 +6,8 @@ mod expected;
 use crate::boundary::Boundary;
 use crate::holder::life_of;
 use crate::home::Home;
-use crate::lineage::Lineages;
-use crate::peek::{drift, find_published};
+use crate::lineage::{Lineages, StaleInput};
+use crate::peek::{Changed, changed, changed_line, drift, find_published};
 use crate::plan::Plan;
 use crate::process::Liveness;
 use crate::task::Task;
@@ -18,8 +18,15 @@ use jiff::Timestamp;
 use refrain_core::{
     Error, ErrorKind, Generation, Interval, Key, KeySummary, Outcome, Publication, Result, StoreTime, TaskName, Window,
 };
+use refrain_input::{Glance, GlanceLimits, Glanced};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many files are listed of inputs where only the newest partitions are looked at closely.
+const LISTED: usize = 50_000;
+
+/// So much of contents that are not known is read, in bytes.
+const READ: u64 = 64 * 1024 * 1024;
 
 /// The state of one partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -45,7 +52,7 @@ pub struct PartitionStatus {
 pub enum State {
     /// The current run is published.
     Published,
-    /// Published, and the command, the code, a parameter or a publication that it was made from changed since.
+    /// Published, and the command, the code, a parameter or an input that it was made from changed since.
     Stale,
     /// Published, and what stands there now is not what was published.
     Drifted,
@@ -74,6 +81,8 @@ pub struct Survey {
     pub to: Option<Interval>,
     /// Only the newest so many that were attempted are looked at closely; of the others is told what the store knows.
     pub closely: Option<usize>,
+    /// Whether the files are looked at that these were made from. Contents that are not known are read up to a bound.
+    pub inputs: bool,
 }
 
 impl Survey {
@@ -94,6 +103,8 @@ pub struct Surveyed {
     pub compacted: Option<CompactedDates>,
     /// Without a range, the dates after the last known one that are over: nothing of them is among the partitions.
     pub since: Option<Since>,
+    /// Of how many partitions an input was not compared, since too much would have had to be read.
+    pub unread: u64,
     /// Why keys among the partitions cannot be read.
     #[serde(skip)]
     pub unreadable: Vec<Error>,
@@ -137,13 +148,20 @@ impl Boundary {
             Ok(())
         })?;
         let glanced_at = survey.closely.map_or(0, |closely| partitions.len().saturating_sub(closely));
-        let mut lineages = Lineages::new(self);
-        let looked_at = partitions[glanced_at..].iter_mut();
+        let limits = GlanceLimits { entries: survey.closely.map_or(usize::MAX, |_| LISTED), bytes: READ };
+        let glance = survey.inputs.then(|| self.inputs.glance(limits));
+        let mut looking = Looking { lineages: Lineages::new(self), glance, unread: 0 };
+        // The newest first: what may be read may not be enough for all.
+        let looked_at = partitions[glanced_at..].iter_mut().rev();
         for status in looked_at.filter(|status| status.state != State::Unreadable) {
-            if let Err(error) = self.look_closely(task, declared, status, &mut lineages) {
+            if let Err(error) = self.look_closely(task, status, &mut looking) {
                 // One partition that cannot be looked at does not hide the others.
                 status.note = Some(error.message);
             }
+        }
+        surveyed.unread = looking.unread;
+        if let Some(glance) = looking.glance {
+            glance.end();
         }
         if let Some(task) = declared {
             let watermark = self.store.watermark(&task.name)?;
@@ -193,13 +211,7 @@ impl Boundary {
     }
 
     /// What stands at the sinks: the store only tells what was attempted.
-    fn look_closely(
-        &self,
-        name: &TaskName,
-        declared: Option<&Task>,
-        status: &mut PartitionStatus,
-        lineages: &mut Lineages<'_>,
-    ) -> Result<()> {
+    fn look_closely(&self, name: &TaskName, status: &mut PartitionStatus, looking: &mut Looking<'_>) -> Result<()> {
         let key = Key { task: name.clone(), partition: status.partition.clone() };
         let plan = self.bare_plan(&key)?;
         let state = self.store.key(&key)?;
@@ -237,12 +249,20 @@ impl Boundary {
         if let Some(error) = drifted {
             status.state = State::Drifted;
             status.note = Some(error.message);
-        } else if let Some(stale) = lineages.stale(&key, &publication)?.first() {
+            return Ok(());
+        }
+        let found = self.plan_of(&key).and_then(|plan| looking.changed(&plan, &publication).ok());
+        let (changed, untold) = match found {
+            Some(found) => found,
+            // What it would be made from cannot be told, as for locations that need parameters.
+            None => (Changed::only(looking.lineages.stale(&key, &publication)?), Vec::new()),
+        };
+        let reasons = reasons(&publication, &changed);
+        if !reasons.is_empty() {
             status.state = State::Stale;
-            status.note = Some(stale.to_string());
-        } else if let Some(change) = declared.and_then(|task| self.changed_definition(task, &publication, &key)) {
-            status.state = State::Stale;
-            status.note = Some(change);
+            status.note = Some(reasons.join("; "));
+        } else if !untold.is_empty() {
+            status.note = Some(untold.join("; "));
         } else if let Some(error) = why_unfit(&self.home, name) {
             // Nothing against what it published.
             status.note = Some(error.message);
@@ -265,22 +285,62 @@ impl Boundary {
         });
         Ok(())
     }
+}
 
-    /// Command, code, parameters, outputs and what tasks published; paths cost a read of each, so that only `why` compares
-    /// them. Nothing when it cannot be told, as for locations that need parameters.
-    fn changed_definition(&self, task: &Task, publication: &Publication, key: &Key) -> Option<String> {
-        let partition = task.partitions.partition_of_key(&key.partition).ok()?;
-        let plan = Plan::new(task, &partition, &self.sinks).ok()?;
-        let changes = publication.changes_among(&self.made_from_publications(&plan).ok()?, |change| {
-            change.part.strip_prefix("input:").is_none_or(|name| plan.reads_publication(name))
-        });
-        (!changes.is_empty()).then(|| crate::peek::changed_line(publication, &changes))
+/// What looking closely at one partition after the other finds out for the next.
+struct Looking<'b> {
+    lineages: Lineages<'b>,
+    glance: Option<Glance<'b>>,
+    /// Of how many partitions an input was not compared.
+    unread: u64,
+}
+
+impl Looking<'_> {
+    /// What a run would be made from that the publication was not, as `why` tells it, without what is in buckets; and
+    /// which inputs could not be compared.
+    fn changed(&mut self, plan: &Plan, publication: &Publication) -> Result<(Changed, Vec<String>)> {
+        let Self { lineages, glance, unread } = self;
+        let mut untold = Vec::new();
+        let changed = changed(lineages, plan, publication, |name, location| {
+            let Some(glance) = glance else { return Ok(None) };
+            let pinned = publication.run.inputs.iter().find(|pin| pin.name == name);
+            match glance.look(location) {
+                Ok(Glanced::Version(version)) => Ok(Some(version)),
+                Ok(Glanced::Unread(Some(bytes))) if pinned.is_some_and(|pin| pin.bytes != bytes) => {
+                    Ok(Some(format!("{bytes} bytes")))
+                }
+                Ok(Glanced::Unread(_)) => {
+                    *unread += u64::from(untold.is_empty());
+                    untold.push(format!("input `{name}` was not compared: too much would have to be read"));
+                    Ok(None)
+                }
+                Ok(Glanced::Elsewhere) => Ok(None),
+                Err(error) if error.kind == ErrorKind::Invalid => Err(error),
+                Err(error) => {
+                    untold.push(format!("input `{name}` cannot be compared: {}", error.message));
+                    Ok(None)
+                }
+            }
+        })?;
+        Ok((changed, untold))
     }
 }
 
 /// Why a declared task cannot be run as it is declared.
 pub fn why_unfit(home: &Home, task: &TaskName) -> Option<Error> {
     home.config.declared(task).and_then(|declared| home.config.task(declared.name.as_str()).err())
+}
+
+/// Why what is published is stale: of each input that is, the first publication, and what else changed.
+fn reasons(publication: &Publication, changed: &Changed) -> Vec<String> {
+    let mut named = BTreeSet::new();
+    let stale = changed.stale.iter().filter(|stale| named.insert(stale.input()));
+    let mut reasons: Vec<String> = stale.map(StaleInput::to_string).collect();
+    let others = changed.others();
+    if !others.is_empty() {
+        reasons.push(changed_line(publication, &others));
+    }
+    reasons
 }
 
 fn status_of(summary: &KeySummary, now: &StoreTime) -> PartitionStatus {

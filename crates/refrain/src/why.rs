@@ -5,7 +5,7 @@ use crate::compact;
 use crate::conclude::describe;
 use crate::holder::life_of;
 use crate::lineage::{Lineages, StaleInput};
-use crate::peek::{changes, drift, everywhere, find_published, made_from_now, partition_flag};
+use crate::peek::{changed, drift, everywhere, find_published, made_from_now, partition_flag, whole};
 use crate::plan::{Plan, PlannedSource};
 use crate::process::{Liveness, ProcessIdentity};
 use crate::sealed::fitting;
@@ -202,9 +202,10 @@ impl Boundary {
             why.because.push("what `run` would be given is not known here, so changes are not compared".to_owned());
             return Ok(());
         }
-        let changes = changes(self, plan, publication)?;
+        let mut lineages = Lineages::new(self);
+        let changed = changed(&mut lineages, plan, publication, whole(self))?;
         self.counted_on(plan, before, why)?;
-        if changes.is_empty() && why.after.is_none() {
+        if changed.differences.is_empty() && why.after.is_none() {
             match publication.restored() {
                 Some(version) => why.because.push(self.chosen(plan, publication, &version)?),
                 None => {
@@ -215,15 +216,12 @@ impl Boundary {
             return Ok(());
         }
         why.changed = true;
-        let mut lineages = Lineages::new(self);
-        let stale = lineages.stale(&plan.key, publication)?;
-        // Of a stale input more is told than that it changed.
-        let told = |part: &str| stale.iter().any(|stale| part.strip_prefix("input:") == Some(stale.input()));
-        why.because.extend(changes.iter().filter(|change| !told(&change.part)).map(Difference::with_values));
-        why.because.extend(stale.iter().map(StaleInput::to_string));
-        why.changes = changes;
+        why.because.extend(changed.others().iter().map(Difference::with_values));
+        why.because.extend(changed.stale.iter().map(StaleInput::to_string));
+        let is_stale = !changed.stale.is_empty();
+        why.changes = changed.differences;
         match plan.task.on_change {
-            OnChange::Keep if !stale.is_empty() => why.next = Some(lineages.repair(&plan.key)),
+            OnChange::Keep if is_stale => why.next = Some(lineages.repair(&plan.key)),
             OnChange::Keep => {
                 why.next = Some(format!("refrain run {}{} --if-changed", plan.key.task, partition_flag(plan)));
             }

@@ -80,7 +80,7 @@ pub(crate) fn status(context: &Context, args: &StatusArgs) -> Result<()> {
 
 fn survey(context: &Context, boundary: &Boundary, name: &TaskName, args: &StatusArgs) -> Result<Survey> {
     let closely = (!args.json).then_some(LOOKED_AT);
-    let everything = Survey { closely, ..Survey::default() };
+    let everything = Survey { closely, inputs: true, ..Survey::default() };
     if args.from.is_none() && args.to.is_none() {
         return Ok(everything);
     }
@@ -91,7 +91,7 @@ fn survey(context: &Context, boundary: &Boundary, name: &TaskName, args: &Status
     }
     let task = boundary.home().config.task(name.as_str())?;
     let (from, to) = ends(context, task, args.from.as_deref(), args.to.as_deref())?;
-    Ok(Survey { from, to, closely: None })
+    Ok(Survey { from, to, closely: None, inputs: true })
 }
 
 /// A calendar, what its signs mean with how many there are of each, and what needs a person.
@@ -127,6 +127,12 @@ fn show_calendar(
 fn beyond(name: &TaskName, surveyed: &Surveyed) {
     if let Some(CompactedDates { dates, through }) = &surveyed.compacted {
         output::data(&format!("compacted: {} up to {through}; what they published stands", counted(*dates, "date")));
+    }
+    if surveyed.unread > 0 {
+        output::data(&format!(
+            "partitions with an input that was not compared, since too much would have to be read: {} (refrain why compares it)",
+            surveyed.unread
+        ));
     }
     if let Some(Since { known, over }) = &surveyed.since {
         output::data(&format!("nothing after {known}: refrain status {name} --to {over} shows what is missing since"));

@@ -2,6 +2,7 @@
 
 use crate::call::{assert_fails, home, run};
 use crate::commands::daily;
+use refrain_testkit::program::Home;
 use serde_json::{Value, json};
 
 fn value(text: &str) -> Value {
@@ -75,6 +76,74 @@ fn status_shows_every_state() {
         text.lines().any(|line| line.contains("2025-03-24") && line.contains("stale") && line.contains("command")),
         "{text}"
     );
+}
+
+/// State and note of each partition that `status` shows.
+fn told(home: &Home, arguments: &[&str]) -> Vec<(String, String)> {
+    let shown = value(&home.run([&["status", "--json"], arguments].concat()).success().stdout);
+    let word = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    shown.as_array().unwrap().iter().map(|one| (word(one, "state"), word(one, "note"))).collect()
+}
+
+#[test]
+fn status_says_stale_when_an_input_changed_as_why_does_and_names_every_reason() {
+    let home = daily();
+    let config = home.read("refrain.toml");
+    home.config(&config.replace("in.src", "in.more = \"more/{date}/\"\nin.all = \"all/*.csv\"\nin.src"));
+    for place in ["more/2025-03-24/a", "more/2025-03-25/a", "all/a.csv"] {
+        home.write(place, "first");
+    }
+    for day in ["2025-03-24", "2025-03-25"] {
+        home.run(["run", "daily", "--date", day]).success();
+    }
+    let published = ("published".to_owned(), String::new());
+    let stale = |what: &str| ("stale".to_owned(), format!("changed since it was published: {what}"));
+    let src = home.read("in/2025-03-24.csv");
+    home.write("in/2025-03-24.csv", &src);
+    assert_eq!(told(&home, &["daily"]), [published.clone(), published.clone()], "written anew, and the same");
+    home.write("in/2025-03-24.csv", "other");
+    assert_eq!(told(&home, &["daily"]), [stale("input `src` changed"), published.clone()]);
+    home.write("more/2025-03-24/b", "more");
+    let both = stale("input `more` changed, input `src` changed");
+    for arguments in [&[][..], &["daily"], &["daily", "--from", "2025-03-24", "--to", "2025-03-25"]] {
+        assert_eq!(told(&home, arguments), [both.clone(), published.clone()]);
+    }
+    let text = home.run(["status"]).success().stdout;
+    assert!(text.contains("1 stale") && text.contains(&both.1), "{text}");
+    for (day, changed) in [("2025-03-24", true), ("2025-03-25", false)] {
+        assert_eq!(value(&home.run(["why", "daily", "--date", day, "--json"]).success().stdout)["changed"], changed);
+    }
+    home.write("in/2025-03-24.csv", &src);
+    std::fs::remove_file(home.join("more/2025-03-24/b")).unwrap();
+    home.config(&home.read("refrain.toml").replace("cat ", "cat  "));
+    home.write("all/b.csv", "second");
+    std::fs::remove_file(home.join("in/2025-03-25.csv")).unwrap();
+    let expected =
+        ["the command changed, input `all` changed", "the command changed, input `all` changed, input `src` changed"];
+    assert_eq!(told(&home, &["daily"]), expected.map(stale));
+}
+
+#[test]
+fn status_reads_no_more_than_a_bound_of_an_input_that_it_does_not_know_and_says_so() {
+    let home = home();
+    let sized = |mib: u64| std::fs::File::create(home.join("in")).unwrap().set_len(mib << 20).unwrap();
+    sized(65);
+    home.config(
+        "[task.job]\ncommand = \"echo x > $REFRAIN_OUT\"\nin.i = { path = \"in\", pin = \"verify\" }\nout.o = \"o\"\n",
+    );
+    home.run(["run", "job"]).success();
+    let all = |state: &str, note: &str| vec![(state.to_owned(), note.to_owned())];
+    assert_eq!(told(&home, &[]), all("published", ""), "what the run read is known");
+    std::fs::remove_dir_all(home.join(".refrain/seen")).unwrap();
+    let unread = "input `i` was not compared: too much would have to be read";
+    assert_eq!(told(&home, &[]), all("published", unread));
+    let text = home.run(["status"]).success().stdout;
+    assert!(text.contains("1 published") && text.contains("too much would have to be read: 1"), "{text}");
+    sized(66);
+    assert_eq!(told(&home, &[]), all("stale", "changed since it was published: input `i` changed"), "by its size");
+    sized(65);
+    home.run(["why", "job"]).success();
+    assert_eq!(told(&home, &[]), all("published", ""), "what `why` read is known");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::standing::list;
 use crate::boundary::Boundary;
+use crate::peek::made_from;
 use crate::plan::Plan;
 use refrain_core::{Error, Generation, Key, PinnedPublication, Publication, Result, RunId, RunRecord, are};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,6 +90,10 @@ impl<'b> Lineages<'b> {
         Self { boundary, found: BTreeMap::new(), standing: BTreeMap::new() }
     }
 
+    pub(crate) fn boundary(&self) -> &'b Boundary {
+        self.boundary
+    }
+
     /// The inputs of what the key shows that do not stand any more; `publication` is what it shows.
     pub(crate) fn stale(&mut self, key: &Key, publication: &Publication) -> Result<Vec<StaleInput>> {
         self.standing.insert(key.clone(), Some(Rc::new(publication.clone())));
@@ -148,7 +153,8 @@ impl<'b> Lineages<'b> {
     fn changed_since_rollback(&self, key: &Key, publication: &Publication) -> Result<Vec<StaleInput>> {
         let Some(task) = self.boundary.home.config.declared(&key.task) else { return Ok(Vec::new()) };
         let plan = Plan::new(task, &task.partitions.partition_of_key(&key.partition)?, &self.boundary.sinks)?;
-        let changes = publication.changes_among(&self.boundary.made_from_publications(&plan)?, |change| {
+        let (now, _) = made_from(self.boundary, &plan, |_, _| Ok(None))?;
+        let changes = publication.changes_among(&now, |change| {
             change.part.strip_prefix("input:").is_some_and(|name| plan.reads_publication(name))
         });
         let names = changes.iter().filter_map(|change| change.part.strip_prefix("input:"));

@@ -6,7 +6,7 @@ use crate::boundary::Boundary;
 use crate::peek::{everywhere, find_published, newest_shown};
 use crate::plan::{Plan, PlannedSource};
 use crate::task::{PublicationRef, Task};
-use refrain_core::{Error, Fingerprint, Key, Partition, PinnedPublication, Publication, Result, RunRecord, are};
+use refrain_core::{Error, Key, Partition, PinnedPublication, Publication, Result, RunRecord, are};
 use std::collections::BTreeSet;
 
 /// How far back a chain is looked through for its first gap: what lies before is told by the run of that one.
@@ -146,17 +146,6 @@ impl Boundary {
             partition = previous;
         }
         Ok(before)
-    }
-
-    /// What a run would be made from now, without its paths, which cost a read of each.
-    pub(crate) fn made_from_publications(&self, plan: &Plan) -> Result<Fingerprint> {
-        let mut versions = Vec::new();
-        for input in &plan.inputs {
-            if let PlannedSource::Publication(reference) = &input.source {
-                versions.push((input.name.as_str(), self.readable(plan, reference)?.version()));
-            }
-        }
-        plan.fingerprint(versions.iter().map(|(name, version)| (*name, version.as_str())))
     }
 
     /// What the key shows to readers at its first output.
