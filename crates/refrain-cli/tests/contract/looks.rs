@@ -86,6 +86,20 @@ fn told(home: &Home, arguments: &[&str]) -> Vec<(String, String)> {
 }
 
 #[test]
+fn a_task_that_never_ran_is_missing_with_values_and_without_partitions_alike() {
+    let home = home();
+    home.config(
+        "[task.whole]\ncommand = \"true\"\nout.o = \"o\"\n\n\
+         [task.listed]\npartition = { values = [\"a\"] }\ncommand = \"true\"\nout.o = \"{partition}\"\n",
+    );
+    for task in ["whole", "listed"] {
+        assert_eq!(told(&home, &[task]), [("missing".to_owned(), String::new())], "{task}");
+        let text = home.run(["status", task]).success().stdout;
+        assert!(text.contains(&format!("{task}: 1 missing")), "{text}");
+    }
+}
+
+#[test]
 fn status_says_stale_when_an_input_changed_as_why_does_and_names_every_reason() {
     let home = daily();
     let config = home.read("refrain.toml");

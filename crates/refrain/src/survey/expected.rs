@@ -3,7 +3,7 @@
 use super::{PartitionStatus, Since, State, Survey};
 use crate::task::Task;
 use jiff::Timestamp;
-use refrain_core::{Calendar, Grain, Interval, PartitionScheme, Result, Watermark};
+use refrain_core::{Calendar, Grain, Interval, Partition, PartitionScheme, Result, Watermark};
 use std::collections::BTreeMap;
 
 /// From what is told which partitions there should be.
@@ -42,7 +42,11 @@ pub(super) fn add_expected(wanted: &Expected<'_>, partitions: &mut Vec<Partition
                 all.entry(value.clone()).or_insert_with_key(|key| never(task, key.clone(), State::Missing));
             }
         }
-        _ => {}
+        PartitionScheme::None => {
+            let key = Partition::whole().key;
+            all.entry(key).or_insert_with_key(|key| never(task, key.clone(), State::Missing));
+        }
+        PartitionScheme::Free => {}
     }
     partitions.extend(all.into_values());
     if let Some(calendar) = task.partitions.calendar().filter(|calendar| has_offsets(calendar)) {
