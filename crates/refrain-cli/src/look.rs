@@ -69,7 +69,7 @@ pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
     let boundary = context.boundary()?;
     let key = context.key(&boundary, &args.task, &args.partition)?;
     let version = args.version.map(Generation::new);
-    let paths = if let Some(task) = boundary.home().config.declared(&key.task) {
+    let places = if let Some(task) = boundary.home().config.declared(&key.task) {
         let partition = context.partition(task, &args.partition)?;
         boundary.paths(task, &partition, args.output.as_deref(), version)?
     } else {
@@ -77,14 +77,14 @@ pub(crate) fn path(context: &Context, args: &PathArgs) -> Result<()> {
         boundary.paths_of_key(&key, args.output.as_deref(), version)?
     };
     if let (Some(version), true) = (version, context.loudness >= output::Loudness::Notes)
-        && paths.iter().any(|place| place.edited)
+        && places.found.iter().any(|place| place.edited)
     {
         output::say(&format!("note: version {version} was changed by hand after it was published"));
     }
-    for place in paths {
+    for place in places.found {
         output::data(&place.location);
     }
-    Ok(())
+    places.lacking.map_or(Ok(()), Err)
 }
 
 /// `refrain fetch`

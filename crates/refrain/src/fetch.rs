@@ -40,6 +40,7 @@ impl Boundary {
                 .hint("name a path that is free"));
         }
         let found = self.versions_to_read(&self.plan_to_read(key)?, output, version)?;
+        let found = found.into_iter().map(|(output, read)| Ok((output, read?))).collect::<Result<Vec<_>>>()?;
         let [(output, version)] = found.as_slice() else {
             let names: Vec<_> = found.iter().map(|(output, _)| output.name.as_str()).collect();
             return Err(Error::invalid(format!("`{key}` has several outputs, and one is copied at a time"))

@@ -59,6 +59,15 @@ const LISTED: usize = 20;
 
 pub(crate) const SHORTER: &str = "refrain log lists the attempts; of an id any part of 4 characters or more will do that no other has, such as its end";
 
+/// Where readers find a publication.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The places, in the order of the outputs.
+    pub found: Vec<Place>,
+    /// Why an output has none among them.
+    pub lacking: Option<Error>,
+}
+
 /// The end of an id, which is random: short, and no other id of a home has it.
 pub fn short_id(id: impl Display) -> String {
     let id = id.to_string();
@@ -192,18 +201,17 @@ impl Boundary {
         Ok(run.filter(|run| Some(run.run_id) == record.run).map(|run| run.inputs).unwrap_or_default())
     }
 
-    /// Where readers find a publication, one place a line: of one output or of all, of the published version or of a
-    /// kept one.
+    /// Where readers find a publication: of one output or of all, of the published version or of a kept one.
     ///
     /// # Errors
-    /// `invalid` when it is not published, or the version is not kept.
+    /// `invalid` when it is not published.
     pub fn paths(
         &self,
         task: &Task,
         partition: &Partition,
         output: Option<&str>,
         version: Option<Generation>,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Places> {
         let key = Key { task: task.name.clone(), partition: partition.key.clone() };
         match self.store.key(&key)?.and_then(|state| state.run) {
             Some(_) => self.paths_of(&self.bare_plan(&key)?, output, version),
@@ -212,26 +220,31 @@ impl Boundary {
     }
 
     /// The same for a task that is not in the configuration: its outputs are those of its run.
-    pub fn paths_of_key(&self, key: &Key, output: Option<&str>, version: Option<Generation>) -> Result<Vec<Place>> {
+    pub fn paths_of_key(&self, key: &Key, output: Option<&str>, version: Option<Generation>) -> Result<Places> {
         let plan = self.bare_plan(key)?;
         self.paths_of(&plan, output, version)
     }
 
-    fn paths_of(&self, plan: &Plan, output: Option<&str>, version: Option<Generation>) -> Result<Vec<Place>> {
-        let found = self.versions_to_read(plan, output, version)?;
-        let places = found.into_iter().flat_map(|(_, Version { locations, edited, .. })| {
-            locations.into_iter().map(move |location| Place { location, edited })
-        });
-        Ok(places.collect())
+    fn paths_of(&self, plan: &Plan, output: Option<&str>, version: Option<Generation>) -> Result<Places> {
+        let mut places = Places::default();
+        for (_, read) in self.versions_to_read(plan, output, version)? {
+            match read {
+                Ok(Version { locations, edited, .. }) => {
+                    places.found.extend(locations.into_iter().map(|location| Place { location, edited }));
+                }
+                Err(error) => drop(places.lacking.get_or_insert(error)),
+            }
+        }
+        Ok(places)
     }
 
-    /// A version of one output or of all: the published one, or a kept one.
+    /// A version of one output or of all: the published one, or a kept one; an error for an output that has it not.
     pub(crate) fn versions_to_read(
         &self,
         plan: &Plan,
         output: Option<&str>,
         version: Option<Generation>,
-    ) -> Result<Vec<(OutputSlot, Version)>> {
+    ) -> Result<Vec<(OutputSlot, Result<Version>)>> {
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, plan, state.as_ref())? else {
             let error = Error::invalid(format!("`{}` is not published", plan.key));
@@ -255,16 +268,17 @@ impl Boundary {
             let fits = |found: &&Version| version.map_or(found.current, |v| found.generation == v);
             // What was published comes before what became of it by hand.
             let wanted = versions.iter().filter(fits).min_by_key(|found| found.edited);
-            let Some(wanted) = wanted else {
+            let wanted = wanted.cloned().ok_or_else(|| {
                 let list: Vec<_> = versions.iter().map(|found| found.generation.to_string()).collect();
                 let which = version.map_or_else(|| "the published version".to_owned(), |v| format!("version {v}"));
-                return Err(Error::invalid(format!(
-                    "{which} of output `{}` of `{}` is not there",
-                    output.name, plan.key
-                ))
-                .hint(format!("versions that can be read: {}", list.join(", "))));
-            };
-            found.push((output.clone(), wanted.clone()));
+                let what = format!("{which} of output `{}` of `{}` is not there", output.name, plan.key);
+                Error::invalid(what).hint(if list.is_empty() {
+                    "nothing of it can be read; to publish it again, repeat the `refrain run` with --rerun".to_owned()
+                } else {
+                    format!("versions that can be read: {}", list.join(", "))
+                })
+            });
+            found.push((output.clone(), wanted));
         }
         Ok(found)
     }

@@ -30,7 +30,7 @@ impl Boundary {
         let published = record.ending.as_ref().is_some_and(|ending| ending.outcome == Outcome::Published);
         let places = match record.generation.filter(|_| published) {
             // A version that is not kept has no place, which is no failure of the one who asks.
-            Some(version) => self.paths_of_key(&record.key, None, Some(version)).unwrap_or_default(),
+            Some(version) => self.paths_of_key(&record.key, None, Some(version)).unwrap_or_default().found,
             None => Vec::new(),
         };
         let next = is_newest.then(|| self.next_command(record, running)).flatten();

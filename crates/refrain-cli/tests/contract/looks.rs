@@ -32,6 +32,19 @@ fn path_prints_where_readers_find_each_output() {
 }
 
 #[test]
+fn path_prints_the_outputs_that_are_there_when_another_is_gone() {
+    let home = home();
+    run(&home, &["job", "--out", "a=a", "--out", "b=b"], "echo a > $REFRAIN_OUT_A; echo b > $REFRAIN_OUT_B")
+        .published();
+    std::fs::remove_file(home.join("a")).unwrap();
+    let path = home.run(["path", "job"]);
+    assert_fails(&path, &["output `a` of `job` is not there", "hint: nothing of it can be read", "--rerun"]);
+    assert_eq!(path.stdout, format!("{}\n", home.join("b").display()));
+    assert_fails(&home.run(["path", "job", "a"]), &["output `a` of `job` is not there"]);
+    assert_eq!(home.run(["path", "job", "b"]).success().stdout, path.stdout);
+}
+
+#[test]
 fn status_shows_every_state() {
     let home = daily();
     let set = |day: &str, code: i32| home.run(["run", "daily", "--date", day]).expect_code(code);
