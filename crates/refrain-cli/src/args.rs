@@ -533,7 +533,8 @@ pub(crate) struct LogArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The beginning of a run's or attempt's id, or a published path or URL
+    /// The beginning of a run's or attempt's id, or a published path or URL; of a path within a published directory, the
+    /// directory's publication is shown
     #[arg(value_name = "ID|PATH|URL")]
     pub(crate) what: String,
     /// As one JSON document: an array of attempts for an id, which several may begin with; one object for a path

@@ -27,6 +27,8 @@ pub enum Found {
 pub struct PublishedPath {
     /// The path.
     pub location: String,
+    /// What of it was asked for: a path within a published directory.
+    pub part: Option<String>,
     /// Whose it is.
     pub key: Key,
     /// What is published there.
@@ -57,8 +59,6 @@ const SHORTEST: usize = 4;
 /// So many attempts are listed when an id fits several.
 const LISTED: usize = 20;
 
-pub(crate) const SHORTER: &str = "refrain log lists the attempts; of an id any part of 4 characters or more will do that no other has, such as its end";
-
 /// Where readers find a publication.
 #[derive(Debug, Default)]
 pub struct Places {
@@ -67,6 +67,8 @@ pub struct Places {
     /// Why an output has none among them.
     pub lacking: Option<Error>,
 }
+
+pub(crate) const SHORTER: &str = "refrain log lists the attempts; of an id any part of 4 characters or more will do that no other has, such as its end";
 
 /// The end of an id, which is random: short, and no other id of a home has it.
 pub fn short_id(id: impl Display) -> String {
@@ -91,7 +93,8 @@ impl Boundary {
         }
         let path = base.join(id_or_path);
         if path.symlink_metadata().is_ok()
-            && let Some(found) = self.find_path(&path)?
+            && let Some(found) =
+                self.find_path(&path).transpose().or_else(|| self.find_holder(&path).transpose()).transpose()?
         {
             return Ok(Found::Published(Box::new(found)));
         }
@@ -159,6 +162,20 @@ impl Boundary {
         }
         Err(Error::invalid(format!("nothing is published at `{url}`")).hint(
             "`refrain status` tells what is published; a prefix is named as its output is, not by one of its objects",
+    /// The published directory that a path lies in.
+    fn find_holder(&self, path: &Path) -> Result<Option<PublishedPath>> {
+        let Ok(path) = std::path::absolute(path) else { return Ok(None) };
+        for above in path.ancestors().skip(1) {
+            // No place to publish to holds anything.
+            let Ok(slot) = self.sinks.address(&format!("{}/", above.display()), Path::new("/")) else { continue };
+            if let Some(mut found) = self.published_at(&slot)? {
+                found.part = path.strip_prefix(above).ok().map(|part| part.display().to_string());
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
         ))
     }
 
@@ -192,7 +209,14 @@ impl Boundary {
             Condition::Missing | Condition::Absent => Some("it is gone".to_owned()),
         };
         let versions = sink.versions(slot)?;
-        Ok(Some(PublishedPath { location: sink.location(slot), key: head.owner, publication, drift, versions }))
+        Ok(Some(PublishedPath {
+            location: sink.location(slot),
+            part: None,
+            key: head.owner,
+            publication,
+            drift,
+            versions,
+        }))
     }
 
     /// What the attempt's run reads, as long as the store knows the run: until the key's next one.

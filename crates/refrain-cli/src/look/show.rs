@@ -114,7 +114,10 @@ fn attempt(record: &AttemptRecord, pins: &[PinnedInput]) {
 
 fn published(boundary: &Boundary, path: &PublishedPath) -> Result<()> {
     let publication = &path.publication;
-    output::data(&format!("{}: published by refrain", path.location));
+    match &path.part {
+        Some(part) => output::data(&format!("{part}: part of {}, published by refrain", path.location)),
+        None => output::data(&format!("{}: published by refrain", path.location)),
+    };
     line("key", &path.key.to_string());
     line("version", &publication.run.generation.to_string());
     if let Some(version) = publication.restored() {
@@ -173,3 +176,4 @@ fn value(path: &PublishedPath) -> serde_json::Value {
         "versions": path.versions,
     })
 }
+        "part": path.part,

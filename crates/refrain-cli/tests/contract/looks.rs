@@ -45,6 +45,22 @@ fn path_prints_the_outputs_that_are_there_when_another_is_gone() {
 }
 
 #[test]
+fn show_of_a_path_within_a_published_directory_tells_of_the_directory() {
+    let home = home();
+    let call = run(&home, &["job", "--out", "d/"], "mkdir $REFRAIN_OUT/s; echo x > $REFRAIN_OUT/s/f").published();
+    let shown = home.run(["show", "d/s/f"]).success().stdout;
+    let place = home.join("d").display().to_string();
+    assert!(shown.starts_with(&format!("s/f: part of {place}, published by refrain\n")), "{shown}");
+    assert!(shown.contains(call.text("run")) && shown.contains("what was published"), "{shown}");
+    for (path, part) in [("d/s/f", json!("s/f")), ("d/s", json!("s")), ("d", Value::Null)] {
+        let shown = value(&home.run(["show", path, "--json"]).success().stdout);
+        assert_eq!((&shown["location"], &shown["part"]), (&json!(place), &part), "{path}");
+    }
+    home.write("d/s/g", "by hand");
+    assert!(home.run(["show", "d/s/g"]).success().stdout.contains("changed by hand"));
+}
+
+#[test]
 fn status_shows_every_state() {
     let home = daily();
     let set = |day: &str, code: i32| home.run(["run", "daily", "--date", day]).expect_code(code);
