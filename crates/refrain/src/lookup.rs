@@ -39,6 +39,17 @@ pub struct PublishedPath {
     pub versions: Vec<Version>,
 }
 
+/// What an attempt's run reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputsOf {
+    /// Its pins, which the store knows until the key's next run.
+    Pinned(Vec<PinnedInput>),
+    /// Names and versions, which the head knows of the publications that were replaced last.
+    Versions(Vec<(String, String)>),
+    /// Nobody knows any more.
+    Unknown,
+}
+
 /// Where a version of an output can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -46,6 +57,15 @@ pub struct Place {
     pub location: String,
     /// Whether it is kept as a person changed it after it was published.
     pub edited: bool,
+}
+
+/// Where readers find a publication.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The places, in the order of the outputs.
+    pub found: Vec<Place>,
+    /// Why an output has none among them.
+    pub lacking: Option<Error>,
 }
 
 /// What a published path says of its own origin, as JSON, where the filesystem has user attributes. Needs no home.
@@ -58,15 +78,6 @@ const SHORTEST: usize = 4;
 
 /// So many attempts are listed when an id fits several.
 const LISTED: usize = 20;
-
-/// Where readers find a publication.
-#[derive(Debug, Default)]
-pub struct Places {
-    /// The places, in the order of the outputs.
-    pub found: Vec<Place>,
-    /// Why an output has none among them.
-    pub lacking: Option<Error>,
-}
 
 pub(crate) const SHORTER: &str = "refrain log lists the attempts; of an id any part of 4 characters or more will do that no other has, such as its end";
 
@@ -151,17 +162,6 @@ impl Boundary {
         self.published_at(&slot)
     }
 
-    fn find_url(&self, url: &str) -> Result<PublishedPath> {
-        let prefix = format!("{url}/");
-        let spellings = [url, &prefix];
-        let written = if url.ends_with('/') { &spellings[..1] } else { &spellings[..] };
-        for spelling in written {
-            if let Some(found) = self.published_at(&self.sinks.address(spelling, Path::new("/"))?)? {
-                return Ok(found);
-            }
-        }
-        Err(Error::invalid(format!("nothing is published at `{url}`")).hint(
-            "`refrain status` tells what is published; a prefix is named as its output is, not by one of its objects",
     /// The published directory that a path lies in.
     fn find_holder(&self, path: &Path) -> Result<Option<PublishedPath>> {
         let Ok(path) = std::path::absolute(path) else { return Ok(None) };
@@ -176,6 +176,17 @@ impl Boundary {
         Ok(None)
     }
 
+    fn find_url(&self, url: &str) -> Result<PublishedPath> {
+        let prefix = format!("{url}/");
+        let spellings = [url, &prefix];
+        let written = if url.ends_with('/') { &spellings[..1] } else { &spellings[..] };
+        for spelling in written {
+            if let Some(found) = self.published_at(&self.sinks.address(spelling, Path::new("/"))?)? {
+                return Ok(found);
+            }
+        }
+        Err(Error::invalid(format!("nothing is published at `{url}`")).hint(
+            "`refrain status` tells what is published; a prefix is named as its output is, not by one of its objects",
         ))
     }
 
@@ -219,10 +230,23 @@ impl Boundary {
         }))
     }
 
-    /// What the attempt's run reads, as long as the store knows the run: until the key's next one.
-    pub fn inputs_of(&self, record: &AttemptRecord) -> Result<Vec<PinnedInput>> {
+    /// What the attempt's run reads.
+    pub fn inputs_of(&self, record: &AttemptRecord) -> Result<InputsOf> {
+        let Some(run_id) = record.run else { return Ok(InputsOf::Pinned(Vec::new())) };
         let run = self.store.key(&record.key)?.and_then(|state| state.run);
-        Ok(run.filter(|run| Some(run.run_id) == record.run).map(|run| run.inputs).unwrap_or_default())
+        let anchor = run.as_ref().and_then(|run| run.anchor().cloned());
+        if let Some(run) = run.filter(|run| run.run_id == run_id) {
+            return Ok(InputsOf::Pinned(run.inputs));
+        }
+        let head = anchor.map(|anchor| self.sinks.of(&anchor)?.read(&anchor)).transpose()?.flatten();
+        let former = head.and_then(|head| head.history.into_iter().find(|former| former.run_id == run_id));
+        Ok(former.and_then(|former| former.made_from).map_or(InputsOf::Unknown, |made_from| {
+            let input = |(part, value): (String, String)| {
+                let version = serde_json::from_str(&value).unwrap_or(value);
+                Some((part.strip_prefix("input:")?.to_owned(), version))
+            };
+            InputsOf::Versions(made_from.parts.into_iter().filter_map(input).collect())
+        }))
     }
 
     /// Where readers find a publication: of one output or of all, of the published version or of a kept one.

@@ -5,9 +5,10 @@ use crate::args::ShowArgs;
 use crate::context::Context;
 use crate::{json, output};
 use refrain::core::{AttemptFilter, AttemptRecord, PinnedInput};
-use refrain::lookup::{Found, PublishedPath};
+use refrain::lookup::{Found, InputsOf, PublishedPath};
 use refrain::process::ProcessIdentity;
 use refrain::{Boundary, Result};
+use serde_json::{Value, json};
 
 /// So many places of a version are named.
 const NAMED: usize = 3;
@@ -49,7 +50,7 @@ fn provenance(context: &Context, args: &ShowArgs) -> Option<()> {
         output::data(&text);
         return Some(());
     }
-    let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).ok()?;
+    let fields: serde_json::Map<String, Value> = serde_json::from_str(&text).ok()?;
     output::data(&format!(
         "{}: published by refrain (the path's own record; no home that knows it was asked)",
         path.display()
@@ -65,6 +66,19 @@ fn line(name: &str, value: &str) {
     output::data(&format!("  {name:<12} {value}"));
 }
 
+/// What an attempt's run reads, as far as it is known.
+fn inputs_of(read: &InputsOf) {
+    match read {
+        InputsOf::Pinned(pins) => inputs(pins),
+        InputsOf::Versions(versions) => {
+            for (name, version) in versions {
+                line("input", &format!("{name}: {version}"));
+            }
+        }
+        InputsOf::Unknown => line("inputs", "not known any more: the key has a later run"),
+    }
+}
+
 /// What was read: of a task's publications each with the run that made it.
 fn inputs(pins: &[PinnedInput]) {
     for pin in pins {
@@ -76,15 +90,22 @@ fn inputs(pins: &[PinnedInput]) {
     }
 }
 
-fn attempt_value(boundary: &Boundary, record: &AttemptRecord) -> Result<serde_json::Value> {
+fn attempt_value(boundary: &Boundary, record: &AttemptRecord) -> Result<Value> {
     let mut value = super::attempt_json(record)?;
     if let Some(fields) = value.as_object_mut() {
-        fields.insert("inputs".to_owned(), serde_json::json!(boundary.inputs_of(record)?));
+        let inputs = match boundary.inputs_of(record)? {
+            InputsOf::Pinned(pins) => json!(pins),
+            InputsOf::Versions(versions) => {
+                versions.into_iter().map(|(name, version)| json!({ "name": name, "version": version })).collect()
+            }
+            InputsOf::Unknown => Value::Null,
+        };
+        fields.insert("inputs".to_owned(), inputs);
     }
     Ok(value)
 }
 
-fn attempt(record: &AttemptRecord, pins: &[PinnedInput]) {
+fn attempt(record: &AttemptRecord, read: &InputsOf) {
     output::data(&format!("attempt {}", record.attempt));
     line("key", &record.key.to_string());
     if let Some(run) = record.run {
@@ -93,7 +114,7 @@ fn attempt(record: &AttemptRecord, pins: &[PinnedInput]) {
     if let Some(generation) = version_of(record) {
         line("version", &generation.to_string());
     }
-    inputs(pins);
+    inputs_of(read);
     line("token", &record.token.to_string());
     line("started", &format!("{:.3}", record.started_at));
     if let Ok(process) = serde_json::from_str::<ProcessIdentity>(&record.process) {
@@ -166,9 +187,10 @@ fn places(locations: &[String]) -> String {
     }
 }
 
-fn value(path: &PublishedPath) -> serde_json::Value {
-    serde_json::json!({
+fn value(path: &PublishedPath) -> Value {
+    json!({
         "location": path.location,
+        "part": path.part,
         "task": path.key.task,
         "partition": path.key.partition,
         "publication": path.publication,
@@ -176,4 +198,3 @@ fn value(path: &PublishedPath) -> serde_json::Value {
         "versions": path.versions,
     })
 }
-        "part": path.part,

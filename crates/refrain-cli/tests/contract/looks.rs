@@ -61,6 +61,27 @@ fn show_of_a_path_within_a_published_directory_tells_of_the_directory() {
 }
 
 #[test]
+fn show_of_a_run_before_the_last_knows_what_it_read_and_never_says_that_it_read_nothing() {
+    let home = daily();
+    let rerun = |script: &str| run(&home, &["daily", "--date", "2025-03-24", "--rerun"], script);
+    let first = rerun("").published();
+    let never = rerun("exit 3").nothing(3, "task_failed");
+    home.write("in/2025-03-24.csv", "second\n");
+    rerun("").published();
+    let inputs = |call: &crate::call::Call| {
+        let id = call.report["run"].as_str().unwrap_or_default();
+        let shown = value(&home.run(["show", id, "--json"]).success().stdout);
+        (shown[0]["inputs"].clone(), home.run(["show", id]).success().stdout)
+    };
+    let read = &first.report["inputs"][0];
+    let (json, text) = inputs(&first);
+    assert_eq!(json, json!([{ "name": "src", "version": read["version"] }]));
+    assert!(text.contains(&format!("src: {}\n", read["version"].as_str().unwrap())), "{text}");
+    let (json, text) = inputs(&never);
+    assert!(json.is_null() && text.contains("not known any more"), "{json}\n{text}");
+}
+
+#[test]
 fn status_shows_every_state() {
     let home = daily();
     let set = |day: &str, code: i32| home.run(["run", "daily", "--date", day]).expect_code(code);
