@@ -179,7 +179,7 @@ fn why_of_an_adoption_that_died_after_its_decision_says_that_it_is_finished() {
     home.write("a", "theirs");
     crashing(&home, "after-intent").run(["run", "t", "--adopt"]).expect_signal(9);
     let why = home.run(["why", "t"]).success().stdout;
-    assert!(why.contains("would settle") && !why.contains("--adopt"), "{why}");
+    assert!(why.contains("would finish what an earlier attempt left open") && !why.contains("--adopt"), "{why}");
     home.run(["run", "t"]).success();
     assert_eq!(home.read("a"), "ours\n");
 }
