@@ -244,7 +244,10 @@ impl Bucket {
     }
 
     fn find(&self, method: &str, key: &str) -> Option<Response> {
-        let answer = self.ask(self.request(method, Some(key), "", b""));
+        // A server may break an answer off while the object is replaced under it; whoever only reads asks again.
+        let ask = || self.send(self.request(method, Some(key), "", b""));
+        let whole = (0..3).find_map(|_| ask().ok());
+        let answer = whole.unwrap_or_else(|| self.ask(self.request(method, Some(key), "", b"")));
         if answer.status == 404 {
             return None;
         }
