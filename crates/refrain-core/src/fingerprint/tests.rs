@@ -125,7 +125,7 @@ fn differences_are_told_in_words() {
             "code `delays.py` changed",
             "the command changed",
             "input `carriers` is new",
-            "parameter `GONE` is gone",
+            "parameter `GONE` is declared no more",
             "parameter `REGION` changed"
         ]
     );
