@@ -92,13 +92,8 @@ impl Tree {
         Self { outputs, ..self }
     }
 
-    /// Ends what the command left behind, after its direct child has ended.
-    pub(super) fn end_leftovers(&self, grace: Duration) -> io::Result<Sweep> {
-        if self.nothing_is_left() { Ok(Sweep::default()) } else { self.end(grace) }
-    }
-
-    /// Nearly always so, and then this costs one look at the list of our children: as orphans come to us, each living
-    /// descendant hangs below one of them.
+    /// Whether the command has left nothing behind, after its direct child has ended. Nearly always so, and then this costs one
+    /// look at the list of our children: as orphans come to us, each living descendant hangs below one of them.
     pub(super) fn nothing_is_left(&self) -> bool {
         if !self.orphans_come_here || !procfs::is_ours() {
             return false;

@@ -157,10 +157,13 @@ pub fn supervise(mut running: Running, events: &EventReceiver) -> io::Result<End
     let mut watch = Watch { running, events, exited: false, ending: false };
     let mut why = watch.until_something_happens()?;
     if why == Why::Exited {
+        if watch.running.tree.nothing_is_left() {
+            return watch.finish(why, Sweep::default());
+        }
         why = watch.until_nobody_writes()?;
     }
     let sweep = match why {
-        Why::Exited => watch.running.tree.end_leftovers(LEFTOVER_GRACE)?,
+        Why::Exited => watch.running.tree.end(LEFTOVER_GRACE)?,
         Why::Signalled(number) if number == Signal::INT.as_raw() => watch.terminate(Signal::INT)?,
         Why::Signalled(_) | Why::TimedOut | Why::LeaseLost => watch.terminate(Signal::TERM)?,
     };
@@ -193,9 +196,6 @@ impl Watch<'_> {
 
     /// The command has ended; what it left behind may still be writing its outputs, for as long as the grace.
     fn until_nobody_writes(&mut self) -> io::Result<Why> {
-        if self.running.tree.nothing_is_left() {
-            return Ok(Why::Exited);
-        }
         let grace = Instant::now().checked_add(self.running.grace);
         let until = grace.into_iter().chain(self.running.deadline).min();
         while self.wait_for(self.running.tree.writers()?, until)? {
