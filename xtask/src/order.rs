@@ -1,13 +1,11 @@
-//! `cargo xtask order`: which functions a call runs that has nothing to do, written as a linker script that puts them
-//! side by side.
+//! `cargo xtask order`: which functions a call runs that has nothing to do, and which more one that publishes, written as
+//! a linker script that puts each lot side by side.
 //!
 //! The program is large and a call uses a twentieth of it, which the linker by itself leaves scattered over all of it. The
 //! kernel reads a program page by page as it is touched, so the scattering is most of what a call costs that has nothing
-//! to do (docs/PERFORMANCE.md). A name that is no longer there does no harm, a function that is not listed only costs its
-//! page: the list is recorded anew when `cargo xtask bench repeat` says so.
-//!
-//! A call that publishes, or looks at an input, is not recorded: it asks for the time through the kernel's page, which
-//! does not exist under valgrind.
+//! to do, and a good part of one that publishes a small file (docs/PERFORMANCE.md). A name that is no longer there does no
+//! harm, a function that is not listed only costs its page: the list is recorded anew when `cargo xtask bench repeat
+//! publish` says so.
 
 use crate::command::{Outcome, build, capture, command, root, target_directory};
 use crate::setup;
@@ -27,11 +25,18 @@ const CONFIG: &str = r#"
 partition = "daily"
 command = "date > $REFRAIN_OUT_COUNT"
 out.count = "counts/{date}.txt"
+
+[task.split]
+partition = "daily"
+command = "date > $REFRAIN_OUT_PARTS/date"
+in.count = "counts/{date}.txt"
+out.parts = "parts/{date}/"
 "#;
 
 const BY_HAND: &[&str] =
     &["run", "by-hand", "--date", "2025-01-01", "--out", "out/{date}.txt", "--", "sh", "-c", "date > $REFRAIN_OUT"];
 const DECLARED: &[&str] = &["run", "count", "--date", "2025-01-01"];
+const DIRECTORY: &[&str] = &["run", "split", "--date", "2025-01-01"];
 
 /// Records the calls and writes the linker script.
 pub(crate) fn write() -> Outcome {
@@ -39,40 +44,51 @@ pub(crate) fn write() -> Outcome {
     let program = build("refrain", &["--release"])?;
     let home = home()?;
     let functions = functions(&program)?;
-    let mut called = recorded(&program, &home, &["--version"])?;
-    for call in [BY_HAND, DECLARED] {
-        let mut publish = command(&program);
-        publish.current_dir(&home).args(call);
-        capture(publish)?;
-        called.append(&mut recorded(&program, &home, call)?);
+    let mut publishing = BTreeSet::new();
+    let mut repeating = recorded(&program, &home, &["--version"])?;
+    for call in [BY_HAND, DECLARED, DIRECTORY] {
+        publishing.append(&mut recorded(&program, &home, call)?);
+        repeating.append(&mut recorded(&program, &home, call)?);
+        let again = [call, &["--rerun"]].concat();
+        publishing.append(&mut recorded(&program, &home, &again)?);
     }
-    let patterns = patterns(&called, &functions);
-    let mut script = HEAD.to_owned();
-    for pattern in &patterns {
-        let _ = writeln!(script, "      .text.{pattern}");
+    let repeating = patterns(&repeating, &functions);
+    let publishing = patterns(&publishing, &functions);
+    let lots =
+        [("often", repeating.iter().collect::<Vec<_>>()), ("publishing", publishing.difference(&repeating).collect())];
+    fs::write(root().join(SCRIPT), script(&lots)).map_err(|error| format!("cannot write {SCRIPT}: {error}"))?;
+    for (name, patterns) in lots {
+        println!("{SCRIPT}: {} names in .text.{name}", patterns.len());
     }
-    script.push_str(FOOT);
-    fs::write(root().join(SCRIPT), script).map_err(|error| format!("cannot write {SCRIPT}: {error}"))?;
-    println!("wrote {SCRIPT}: {} names", patterns.len());
     Ok(())
 }
 
+/// The linker script that places each lot before all other code.
+fn script(lots: &[(&str, Vec<&String>)]) -> String {
+    let mut script = HEAD.to_owned();
+    for (name, patterns) in lots {
+        let _ = writeln!(script, "  .text.{name} :\n  {{\n    *(");
+        for pattern in patterns {
+            let _ = writeln!(script, "      .text.{pattern}");
+        }
+        script.push_str("    )\n  }\n");
+    }
+    script.push_str(FOOT);
+    script
+}
+
 const HEAD: &str = "\
-/* Written by `cargo xtask order`: what a call runs that finds its work already published, side by side. */
+/* Written by `cargo xtask order`: what a call runs that finds its work already published, side by side, and what more one
+   runs that publishes. */
 SECTIONS
 {
-  .text.often :
-  {
-    *(
 ";
 
-const FOOT: &str = "    )
-  }
-}
+const FOOT: &str = "}
 INSERT BEFORE .text;
 ";
 
-/// A new home with one task.
+/// A new home with its tasks.
 fn home() -> Outcome<PathBuf> {
     let home = target_directory().join("order");
     let failed = |error| format!("cannot make {}: {error}", home.display());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const ROUNDS: u32 = 9;
+const ROUNDS: u32 = 25;
 const FEW: usize = 10;
 const MANY: usize = 10_000;
 const TASK: &str = r#"mkdir -p "$REFRAIN_OUT" && cp -r "$BENCH_SOURCE/." "$REFRAIN_OUT/""#;
