@@ -131,6 +131,7 @@ impl<'b> Driver<'b> {
 
     /// Goes on until the task must be executed or the attempt is over.
     pub(crate) fn drive(&mut self, sender: &EventSender, events: &EventReceiver) -> Pause {
+        self.boundary.sinks.heed(events.signalled());
         loop {
             let action = self.machine.next();
             tracing::debug!(attempt = %self.id, ?action, "next");
@@ -159,10 +160,24 @@ impl<'b> Driver<'b> {
             };
             if let Err(error) = done {
                 tracing::warn!(attempt = %self.id, %error, "a step failed");
-                self.failure = Some(error.into());
+                self.failure = Some(self.failure_of(error, events));
                 self.machine.failed();
             }
         }
+    }
+
+    /// A wait that a signal broke off is the signal's doing, as long as nothing is decided.
+    fn failure_of(&self, error: Error, events: &EventReceiver) -> Failure {
+        if error.kind == ErrorKind::Unavailable
+            && self.machine.decided().is_none()
+            && let Some(Event::Signal(signal)) = events.try_next()
+        {
+            let stopped = stopped_by(signal);
+            let mut error = error.kind(stopped.error.kind);
+            error.message = format!("refrain got {} while {}", signal_name(signal), error.message);
+            return Failure { error, ..stopped };
+        }
+        error.into()
     }
 
     /// The run to open executes nothing: it publishes a kept version again.

@@ -17,6 +17,7 @@ use refrain_sink::{
 use refrain_store::BucketStore;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// All sinks.
 #[derive(Debug)]
@@ -51,6 +52,12 @@ impl Sinks {
             object,
             store,
         })
+    }
+
+    /// From now on a wait for what another process holds ends as soon as `signalled` is set.
+    pub(crate) fn heed(&self, signalled: &Arc<AtomicBool>) {
+        self.file.heed(signalled);
+        self.directory.heed(signalled);
     }
 
     /// The sink of a slot.

@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ pub(crate) struct SlotLock {
 }
 
 impl SlotLock {
-    /// Takes the lock, waiting no longer than `patience`.
-    pub(crate) fn take(path: &Path, patience: Duration) -> Result<Self> {
+    /// Takes the lock, waiting no longer than `patience`, and not once `signalled` is set.
+    pub(crate) fn take(path: &Path, patience: Duration, signalled: &AtomicBool) -> Result<Self> {
         let started = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -38,7 +39,7 @@ impl SlotLock {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     let waited = started.elapsed();
-                    if waited >= patience {
+                    if waited >= patience || signalled.load(Ordering::Relaxed) {
                         return Err(blocked(&lock, waited));
                     }
                     sleep(pause.min(patience.saturating_sub(waited)));
@@ -111,25 +112,38 @@ fn unlockable(path: &Path, error: io::Error) -> Error {
 mod tests {
     use super::*;
 
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
     #[test]
     fn the_second_waits_and_is_told_who_holds_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.lock");
-        let held = SlotLock::take(&path, Duration::ZERO).unwrap();
-        let error = SlotLock::take(&path, Duration::from_millis(20)).unwrap_err();
+        let held = SlotLock::take(&path, Duration::ZERO, &NEVER).unwrap();
+        let error = SlotLock::take(&path, Duration::from_millis(20), &NEVER).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.message.contains(&format!("process {}", std::process::id())), "{error}");
         drop(held);
-        SlotLock::take(&path, Duration::ZERO).unwrap();
+        SlotLock::take(&path, Duration::ZERO, &NEVER).unwrap();
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait_and_takes_no_free_lock_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.lock");
+        let signalled = AtomicBool::new(true);
+        let held = SlotLock::take(&path, Duration::MAX, &signalled).unwrap();
+        let error = SlotLock::take(&path, Duration::MAX, &signalled).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        drop(held);
     }
 
     #[test]
     fn fs_14_a_removed_lock_file_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.lock");
-        let held = SlotLock::take(&path, Duration::ZERO).unwrap();
+        let held = SlotLock::take(&path, Duration::ZERO, &NEVER).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let second = SlotLock::take(&path, Duration::ZERO).unwrap();
+        let second = SlotLock::take(&path, Duration::ZERO, &NEVER).unwrap();
         assert_eq!(held.demand_in_place().unwrap_err().kind, ErrorKind::Unavailable);
         second.demand_in_place().unwrap();
     }

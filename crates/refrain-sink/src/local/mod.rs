@@ -59,6 +59,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use volume::{HOME_DIRECTORY, Volume};
@@ -114,6 +115,8 @@ struct Memory {
     unsynced: HashSet<PathBuf>,
     /// Slots at which an fsync failed: asking again would answer "done" although pages were dropped (FS-13).
     latched: HashSet<PathBuf>,
+    /// Set when the attempt that works was told to stop.
+    signalled: Arc<AtomicBool>,
     /// For each staged directory a descriptor from before the task wrote: syncfs reports the errors since then.
     witnesses: HashMap<PathBuf, File>,
 }
@@ -142,6 +145,11 @@ impl LocalSink {
     pub fn with_lock_patience(mut self, patience: Duration) -> Self {
         self.lock_patience = patience;
         self
+    }
+
+    /// From now on a wait for a slot's lock ends as soon as `signalled` is set.
+    pub fn heed(&self, signalled: &Arc<AtomicBool>) {
+        self.memory().signalled = Arc::clone(signalled);
     }
 
     /// The address of the slot that a target as a user writes it stands for; a relative one is below `base`. A

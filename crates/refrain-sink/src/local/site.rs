@@ -9,6 +9,7 @@ use refrain_core::{AttemptId, Error, ErrorKind, Generation, Head, Result, SlotAd
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const KEY_DIGITS: usize = 32;
 
@@ -55,7 +56,9 @@ impl<'s> Site<'s> {
     /// Takes the slot's lock and finishes what a dead holder began (9.3).
     pub(crate) fn lock<'a>(&'a self) -> Result<Locked<'a, 's>> {
         self.volume.prepare()?;
-        let lock = SlotLock::take(&self.volume.slots().join(format!("{}.lock", self.key)), self.sink.lock_patience)?;
+        let signalled = Arc::clone(&self.sink.memory().signalled);
+        let path = self.volume.slots().join(format!("{}.lock", self.key));
+        let lock = SlotLock::take(&path, self.sink.lock_patience, &signalled)?;
         let journal = Journal::open(&self.head_path())?;
         if journal.is_new() {
             self.sink.memory().unsynced.insert(self.head_path());

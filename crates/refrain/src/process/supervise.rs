@@ -6,6 +6,8 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,16 +78,20 @@ pub struct Ended {
 /// Makes the channel of one attempt's events. Use a new one for each attempt: an event left over would end the next.
 pub fn channel() -> (EventSender, EventReceiver) {
     let (sender, receiver) = mpsc::channel();
-    (EventSender(sender.clone()), EventReceiver { receiver, sender })
+    let signalled = Arc::new(AtomicBool::new(false));
+    (EventSender(sender.clone(), Arc::clone(&signalled)), EventReceiver { receiver, sender, signalled })
 }
 
 /// The end of the channel for signal handlers' threads and the lease's heartbeat.
 #[derive(Debug, Clone)]
-pub struct EventSender(Sender<Message>);
+pub struct EventSender(Sender<Message>, Arc<AtomicBool>);
 
 impl EventSender {
     /// Reports an event. After the attempt's end nobody listens, and that is no error.
     pub fn send(&self, event: Event) {
+        if matches!(event, Event::Signal(_)) {
+            self.1.store(true, Ordering::Relaxed);
+        }
         drop(self.0.send(Message::Event(event)));
     }
 }
@@ -95,9 +101,15 @@ impl EventSender {
 pub struct EventReceiver {
     receiver: Receiver<Message>,
     sender: Sender<Message>,
+    signalled: Arc<AtomicBool>,
 }
 
 impl EventReceiver {
+    /// Whether a signal was reported, for whoever waits for something else meanwhile.
+    pub(crate) fn signalled(&self) -> &Arc<AtomicBool> {
+        &self.signalled
+    }
+
     /// Takes an event that came while nobody supervised: before the start, or after the command's end.
     pub fn try_next(&self) -> Option<Event> {
         loop {
