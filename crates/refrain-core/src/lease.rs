@@ -1,7 +1,7 @@
 //! The store's record of a key and its rules (PROTOCOL 3). A store loads a [`KeyRecord`], applies one
 //! method, and writes the record back, all in one transaction; it adds no rule of its own.
 
-use crate::{AttemptId, Generation, Holder, OutputSlot, PinnedInput, RunId, RunRecord, StoreId, Token};
+use crate::{AttemptId, Generation, Holder, OutputSlot, PinnedInput, Restores, RunId, RunRecord, StoreId, Token};
 use serde::{Deserialize, Serialize};
 
 /// The store's clock at one moment. Moments of different epochs are not comparable.
@@ -86,8 +86,8 @@ pub struct RunProposal {
     pub inputs: Vec<PinnedInput>,
     /// L(run), the anchor first.
     pub outputs: Vec<OutputSlot>,
-    /// The version that is to be published again, for a run that executes nothing.
-    pub restores: Option<Generation>,
+    /// What is to be published again, for a run that executes nothing.
+    pub restores: Option<Restores>,
 }
 
 /// Answer of [`KeyRecord::open_run`].
@@ -197,7 +197,7 @@ impl KeyRecord {
             run_id: proposal.run_id,
             inputs: proposal.inputs.clone(),
             outputs: proposal.outputs.clone(),
-            restores: proposal.restores,
+            restores: proposal.restores.clone(),
         };
         self.run = Some(run.clone());
         Ok(OpenRun::Run(run))

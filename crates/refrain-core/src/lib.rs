@@ -50,7 +50,7 @@ pub use partition::{Partition, PartitionScheme, check_name};
 pub use retention::{Staleness, Verdict, staleness, verdict};
 pub use retry::{Backoff, Passing, Retry, RetryOn, RetryPolicy, TaskEnd};
 pub use run::{
-    Holder, Lineage, OutputSlot, PinnedInput, PinnedPublication, Publication, Rollback, RunRecord, SealedData,
+    Holder, Lineage, OutputSlot, PinnedInput, PinnedPublication, Publication, Restores, RunRecord, SealedData,
     SlotAddress, StagingId, StoreIdentity,
 };
 pub use secret::{names_password, without_password};

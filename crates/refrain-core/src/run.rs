@@ -99,9 +99,19 @@ pub struct RunRecord {
     pub inputs: Vec<PinnedInput>,
     /// L(run): the anchor first.
     pub outputs: Vec<OutputSlot>,
-    /// The version that is to be published again, for a run that executes nothing (a rollback).
+    /// What is to be published again, for a run that executes nothing (a rollback).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restores: Option<Generation>,
+    pub restores: Option<Restores>,
+}
+
+/// A kept version that a person chose to publish again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Restores {
+    /// The version.
+    pub version: Generation,
+    /// What a run would have been made from at the moment of the choice: while nothing differs from it, the choice holds.
+    /// What the data was made from is the publication's own fingerprint.
+    pub in_force: Fingerprint,
 }
 
 impl RunRecord {
@@ -154,18 +164,9 @@ pub struct Publication {
     pub fingerprint: Fingerprint,
     /// When the data was sealed.
     pub sealed_at: Timestamp,
-    /// For a run that published an earlier version again: how that was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollback: Option<Rollback>,
-}
-
-/// How an earlier version came to be published again. Which one it is, the run says ([`RunRecord::restores`]).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rollback {
-    /// What a run would have been made from when a person chose the version: while nothing differs from it, the choice
-    /// holds. What the data was made from is the publication's own fingerprint.
-    pub in_force: Fingerprint,
-    /// Whether the content is not what that version published: it was changed by hand before it was replaced.
+    /// Of an earlier version that was published again: whether the content is not what that version published, since it was
+    /// changed by hand before it was replaced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub edited: bool,
 }
 
@@ -189,21 +190,16 @@ impl Publication {
             changes
         };
         let changes = since(&self.fingerprint);
-        match &self.rollback {
-            Some(rollback) if !changes.is_empty() => since(&rollback.in_force),
+        match &self.run.restores {
+            Some(restores) if !changes.is_empty() => since(&restores.in_force),
             _ => changes,
         }
     }
 
     /// Which version was published again, for people; nothing where the run executed the task.
     pub fn restored(&self) -> Option<String> {
-        let version = self.run.restores?;
-        Some(format!("version {version}{}", if self.is_edited() { " as it was changed by hand" } else { "" }))
-    }
-
-    /// Whether it is a version that a person had changed by hand, published again.
-    pub fn is_edited(&self) -> bool {
-        self.rollback.as_ref().is_some_and(|rollback| rollback.edited)
+        let version = self.run.restores.as_ref()?.version;
+        Some(format!("version {version}{}", if self.edited { " as it was changed by hand" } else { "" }))
     }
 }
 

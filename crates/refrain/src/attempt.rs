@@ -7,7 +7,7 @@ use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
     Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Origin,
-    OutputSlot, PinnedInput, Publication, Result, Rollback, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
+    OutputSlot, PinnedInput, Publication, Result, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ pub(crate) struct Work<'b> {
     held: Vec<(String, Held)>,
     /// What the output is made from: the code as it was before the command started.
     pub(crate) made_from: Option<Fingerprint>,
-    /// For a run that publishes a version again.
-    pub(crate) rollback: Option<Rollback>,
+    /// Whether what it publishes again was changed by hand before it was replaced.
+    pub(crate) edited: bool,
     /// The staging that was made, sealed or not.
     pub(crate) staged: Vec<Staged>,
     /// Whether everything was written, so that what fails from now on is not the output.
@@ -140,7 +140,7 @@ impl<'b> Work<'b> {
             written: false,
             taken: Vec::new(),
             made_from: None,
-            rollback: None,
+            edited: false,
             sender,
             events,
         };
@@ -356,7 +356,7 @@ impl<'b> Work<'b> {
             data,
             fingerprint,
             sealed_at: self.driver.boundary.now(),
-            rollback: self.rollback.take(),
+            edited: self.edited,
         })
     }
 

@@ -199,7 +199,8 @@ impl Boundary {
             }
             Pause::Execute(run) => run,
         };
-        if let Some(version) = run.restores {
+        if let Some(restores) = &run.restores {
+            let version = restores.version;
             driver
                 .notes
                 .push(format!("finishing a rollback to version {version} that was begun; the command is not run"));

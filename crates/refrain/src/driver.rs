@@ -45,7 +45,7 @@ pub(crate) struct Driver<'b> {
     pub(crate) watch: Stopwatch,
     want: Want,
     /// The version that a run opened by this attempt would publish again.
-    restores: Option<Generation>,
+    pub(crate) restores: Option<Generation>,
     /// Whether this attempt opened the run, so that there was no attempt before.
     pub(crate) opened: bool,
     /// The version of an earlier attempt of which this one made an output visible.
@@ -459,7 +459,7 @@ impl<'b> Driver<'b> {
             inputs.push(pin.map_err(|error| error.within(format!("input `{}` of `{}`", input.name, self.plan.key)))?);
         }
         self.reach(CrashPoint::AfterPin);
-        Ok(RunProposal { run_id, inputs, outputs, restores: self.restores })
+        Ok(RunProposal { run_id, inputs, outputs, restores: self.restored()? })
     }
 
     /// 5.5, 5.9: sends the commit, and the identical commit again while its answer is lost (4.5).

@@ -10,7 +10,7 @@ use crate::process::channel;
 use crate::report::Conclusion;
 use crate::task::{OutputSpec, Task};
 use refrain_core::{
-    Error, ErrorKind, Fingerprint, Generation, Goal, Key, Partition, Publication, Result, Rollback, RunRecord, Want,
+    Error, ErrorKind, Fingerprint, Generation, Goal, Key, Partition, Publication, Restores, Result, RunRecord, Want,
 };
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Boundary {
         let kept = self.kept_versions(&published.run)?;
         let current = published.run.generation;
         // A rollback goes on from what it published again: the next one goes further back.
-        let base = published.run.restores.unwrap_or(current);
+        let base = published.run.restores.as_ref().map_or(current, |restores| restores.version);
         let offers = |best| self.offers(key, &published.run, &kept, best);
         match to {
             Some(to) if to == current => {
@@ -172,22 +172,17 @@ impl Boundary {
 impl Work<'_> {
     /// Publishes the kept version that the run names; whoever continues the run after a crash does the same.
     pub(crate) fn restore(mut self) -> Conclusion {
-        let Some(version) = self.run.restores else {
+        let Some(version) = self.run.restores.as_ref().map(|restores| restores.version) else {
             return self.abandon(Error::new(ErrorKind::Internal, "the run names no version to restore").into());
         };
         self.driver.options.allow_empty = true;
-        // The rollback holds until something changes from what was in force when it was asked for, not from what the
-        // old version was made from: else the next `--if-changed` would undo it.
-        let chosen = self.in_force().and_then(|in_force| Ok(Rollback { in_force, edited: self.is_edited(version)? }));
-        match chosen {
-            Ok(rollback) => {
-                // What a person wrote was made from nothing that is known here.
-                let made_from = self.made_from_then(version).filter(|_| !rollback.edited);
-                self.made_from = Some(made_from.unwrap_or_else(Fingerprint::unknown));
-                self.rollback = Some(rollback);
-            }
+        match self.is_edited(version) {
+            Ok(edited) => self.edited = edited,
             Err(error) => return self.abandon(error.into()),
         }
+        // What a person wrote was made from nothing that is known here.
+        let made_from = self.made_from_then(version).filter(|_| !self.edited);
+        self.made_from = Some(made_from.unwrap_or_else(Fingerprint::unknown));
         for output in &self.outputs {
             let slot = &output.staging.slot;
             let sink = self.driver.boundary.sinks.of(slot);
@@ -209,20 +204,30 @@ impl Work<'_> {
         let edited = self.driver.boundary.kept_versions(&self.run)?.get(&version).copied();
         Ok(edited == Some(Kept::Edited))
     }
+}
 
-    /// What a run of the task would be made from now; for a task that is not declared, what the publication that is
+impl Driver<'_> {
+    /// The kept version that the run is to publish again, if the call is a rollback.
+    ///
+    /// It holds until something changes from what is in force now, not from what the old version was made from: else the
+    /// next `--if-changed` would undo it. Of a task that is not declared only that is known what the publication that is
     /// replaced was made from.
-    fn in_force(&self) -> Result<Fingerprint> {
-        let (boundary, key) = (self.driver.boundary, &self.driver.plan.key);
-        if let Some(plan) = boundary.plan_of(key) {
-            return made_from_now(boundary, &plan);
-        }
-        let published = self.driver.machine.heads().values().filter_map(|head| head.publication.as_ref());
+    pub(crate) fn restored(&self) -> Result<Option<Restores>> {
+        let Some(version) = self.restores else { return Ok(None) };
+        let in_force = match self.boundary.plan_of(&self.plan.key) {
+            Some(plan) => made_from_now(self.boundary, &plan)?,
+            None => self.was_in_force(),
+        };
+        Ok(Some(Restores { version, in_force }))
+    }
+
+    fn was_in_force(&self) -> Fingerprint {
+        let published = self.machine.heads().values().filter_map(|head| head.publication.as_ref());
         let replaced = published.max_by_key(|publication| publication.run.generation);
-        Ok(replaced.map_or_else(Fingerprint::unknown, |publication| match &publication.rollback {
-            Some(rollback) => rollback.in_force.clone(),
+        replaced.map_or_else(Fingerprint::unknown, |publication| match &publication.run.restores {
+            Some(restores) => restores.in_force.clone(),
             None => publication.fingerprint.clone(),
-        }))
+        })
     }
 }
 

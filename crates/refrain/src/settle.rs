@@ -101,8 +101,8 @@ fn restored_by(driver: &Driver<'_>, record: &AttemptRecord) -> Option<String> {
         return publication.restored();
     }
     let run = driver.boundary.store.key(&record.key).ok()??.run?;
-    let version = run.restores.filter(|_| Some(run.run_id) == record.run)?;
-    Some(format!("version {version}"))
+    let restores = run.restores.filter(|_| Some(run.run_id) == record.run)?;
+    Some(format!("version {}", restores.version))
 }
 
 /// Whether every slot of the attempt's run shows it, or a later generation.

@@ -341,7 +341,7 @@ pub(super) fn publication(process: usize, run: RunRecord) -> Publication {
         data,
         fingerprint: Fingerprint { digest: String::new(), parts: [].into() },
         sealed_at: jiff::Timestamp::UNIX_EPOCH,
-        rollback: None,
+        edited: false,
     }
 }
 

@@ -88,7 +88,7 @@ impl Attempt {
                 data,
                 fingerprint: Fingerprint { digest: "blake3:00".to_owned(), parts: BTreeMap::new() },
                 sealed_at: Timestamp::UNIX_EPOCH,
-                rollback: None,
+                edited: false,
             },
         }
     }

@@ -113,6 +113,19 @@ fn a_killed_rollback_that_is_asked_for_again_is_published_once() {
 }
 
 #[test]
+fn a_rollback_that_is_finished_late_takes_no_account_of_what_changed_since_it_was_asked_for() {
+    for point in BEFORE {
+        let home = declared("keep", &["one", "two"]);
+        crashing(&home, point).run(["rollback", "job"]).expect_signal(9);
+        code(&home, "three");
+        run(&home, &["job"], "").published().says("finishing a rollback to version 1");
+        assert_eq!((home.read("out.csv"), status(&home, "job").0), ("one\n".into(), "stale".into()), "{point}");
+        run(&home, &["job", "--if-changed"], "").published();
+        assert_eq!(home.read("out.csv"), "three\n", "{point}");
+    }
+}
+
+#[test]
 fn rerun_after_a_killed_rollback_executes_the_command() {
     let home = declared("keep", &["one", "two"]);
     crashing(&home, "before-task").run(["rollback", "job"]).expect_signal(9);

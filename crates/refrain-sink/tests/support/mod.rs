@@ -201,7 +201,7 @@ impl Attempt {
                 data,
                 fingerprint: Fingerprint { digest: "blake3:00".to_owned(), parts: BTreeMap::new() },
                 sealed_at: "2025-03-24T00:00:00Z".parse().unwrap(),
-                rollback: None,
+                edited: false,
             },
         }
     }

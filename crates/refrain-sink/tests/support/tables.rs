@@ -230,7 +230,7 @@ impl Attempt {
                 data: vec![data],
                 fingerprint: Fingerprint { digest: "blake3:00".to_owned(), parts: BTreeMap::new() },
                 sealed_at: "2025-03-24T00:00:00Z".parse().unwrap(),
-                rollback: None,
+                edited: false,
             },
         })
     }

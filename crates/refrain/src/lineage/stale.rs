@@ -58,7 +58,7 @@ impl Boundary {
             for read in pin.lineage.iter().flat_map(|lineage| &lineage.publications) {
                 let Some(now) = self.published_now(&read.key, None)? else { continue };
                 if now.run.run_id == read.run_id {
-                    if let Some(what) = now.restored().filter(|_| now.is_edited()) {
+                    if let Some(what) = now.restored().filter(|_| now.edited) {
                         lines.push(format!(
                             "input `{}` is version {} of `{}`, which is {what}",
                             pin.name, read.generation, read.key
