@@ -64,7 +64,8 @@ impl Finding {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Failed(_, Window::Published) => exit_code::DECIDED,
-            Self::Failed(error, _) | Self::Refused { error, .. } => outcome_of(error.kind).1,
+            Self::Failed(_, Window::Unknown) => exit_code::UNKNOWN,
+            Self::Failed(error, Window::NothingPublished) | Self::Refused { error, .. } => outcome_of(error.kind).1,
             _ => exit_code::PUBLISHED,
         }
     }

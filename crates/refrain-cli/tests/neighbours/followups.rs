@@ -1,6 +1,6 @@
 //! Runs that are decided at their first output while the second cannot follow, and reruns that were killed.
 
-use crate::call::{PUBLISHED, assert_closes, home, names, run};
+use crate::call::{PUBLISHED, UNKNOWN, assert_closes, home, names, run};
 use crate::{killed_at, status};
 use refrain_testkit::program::Home;
 use serde_json::Value;
@@ -128,6 +128,19 @@ fn what_attempts_said_of_a_decided_run_stays_in_the_log_and_recover_says_118_whi
     for (_, _, _, message) in &after[..3] {
         assert!(message.contains("still to follow") && message.contains("found out; settled by attempt"), "{message}");
     }
+}
+
+#[test]
+fn recover_that_cannot_ask_the_second_sink_says_122_and_denies_nothing() {
+    let home = home();
+    killed_at(&home, "after-commit", &["job", "--out", "a=a.csv", "--out", "b=sub/b.csv"], SCRIPT);
+    fs::write(home.join("sub"), "in the way").unwrap();
+    let recover = home.run(["recover"]).says("nothing can lie below");
+    assert_eq!(recover.code, Some(122), "{recover}");
+    assert_closes(&recover, UNKNOWN);
+    fs::remove_file(home.join("sub")).unwrap();
+    home.run(["recover"]).success().says("whatever was still to follow is finished");
+    assert_eq!((home.read("a.csv"), home.read("sub/b.csv")), ("one\n".into(), "one\n".into()));
 }
 
 #[test]
