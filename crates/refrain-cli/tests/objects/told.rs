@@ -55,7 +55,7 @@ fn obj_11_recover_that_may_not_look_does_not_say_that_nothing_was_published() {
     let (scene, proxy) = scene(Shape::Prefix);
     scene.refrain().env("REFRAIN_CRASH_AT", "after-commit").run(["run", "flights", "--date", DATE]);
     proxy.on(When::any().each(), Fault::AnswerBefore(403));
-    let denied = scene.through(&proxy).run(["recover"]).expect_code(125).says("cannot be settled");
+    let denied = scene.through(&proxy).run(["recover"]).expect_code(122).says("cannot be settled");
     denied.says("It is unknown whether the output was published");
     proxy.forget_rules();
     scene.tell(&["recover"]);

@@ -114,7 +114,7 @@ fn pgx_01_the_server_is_killed_while_the_task_runs_and_right_after_the_commit() 
     assert_closes(&call.output, UNKNOWN);
     assert!(text(&call.report["error"]["hint"]).contains("refrain recover"), "{}", call.report);
     // It had committed: whoever cannot ask must not say that nothing was published.
-    let down = scene.home.run(["recover"]).expect_code(125).says("cannot be settled").says("hint: ");
+    let down = scene.home.run(["recover"]).expect_code(122).says("cannot be settled").says("hint: ");
     assert_closes(&down, UNKNOWN);
     server.restart();
     scene.home.run(["recover"]).success();

@@ -46,7 +46,7 @@ fn one_key_that_cannot_be_read_keeps_nothing_else_from_being_tended() {
     let mut open: serde_json::Value = serde_json::from_slice(&open).unwrap();
     open["attempts"][0].as_object_mut().unwrap().remove("ending");
     shared.bucket.put("_refrain/key/day/2025-03-03.json", open.to_string().as_bytes());
-    let recovered = shared.run(&home, &["recover"]).expect_code(125);
+    let recovered = shared.run(&home, &["recover"]).expect_code(122);
     names_it(&shared, &recovered);
     recovered.says("day 2025-03-03: nothing of the attempts was published").says("day 2025-03-02: cannot be settled");
     let collected = shared.run(&home, &["gc"]).expect_code(125);
