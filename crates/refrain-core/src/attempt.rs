@@ -590,7 +590,7 @@ impl Attempt {
 
     /// What a failure now leaves standing: what this attempt decided, or the run at hand as an attempt before decided
     /// it. Nothing if neither is so.
-    fn standing(&self) -> Option<Answer> {
+    pub fn standing(&self) -> Option<Answer> {
         if self.anchor_landed {
             return Some(Answer::Decided);
         }

@@ -9,11 +9,13 @@ use crate::process::ProcessIdentity;
 use crate::report::{Conclusion, ErrorReport, Report, exit_code, outcome_of};
 use refrain_core::{
     Answer, AttemptFilter, Cause, Doubt, Error, ErrorKind, Head, Key, Lease, Outcome, Publication, Refusal,
-    SlotAddress, Window,
+    SlotAddress, Want, Window,
 };
 
 /// The conclusion of an attempt.
 pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
+    let decided = decided_before(driver, answer);
+    let answer = decided.as_ref().unwrap_or(answer);
     if let Answer::AlreadyPublished(publication) = answer {
         return repeated(driver, publication);
     }
@@ -22,7 +24,7 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
         return close(driver, None);
     }
     let failure = driver.failure.take();
-    let code = failure.as_ref().and_then(|failure| failure.exit_code);
+    let code = failure.as_ref().and_then(|failure| failure.exit_code).filter(|_| decided.is_none());
     driver.report.stopped_by = failure.as_ref().and_then(|failure| failure.stopped_by);
     let error = error_of(driver, answer, failure.map(|failure| failure.error));
     let landed = was_published(driver);
@@ -78,6 +80,18 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
         report.remark = publication.restored().map(|version| format!("rolled back to {version}")).or(sealed);
     }
     close(driver, error)
+}
+
+/// An attempt that failed before it had claimed everything does not know what an earlier one decided. Where the anchor shows
+/// the run at hand, that was decided, and to deny it would be false.
+fn decided_before(driver: &Driver<'_>, answer: &Answer) -> Option<Answer> {
+    if *answer != Answer::NotPublished(Cause::Failed) || driver.want != Want::Continue || driver.report.run.is_some() {
+        return None;
+    }
+    let (heads, run) = (driver.machine.heads(), driver.at_hand.as_ref()?);
+    let publication = heads.get(run.anchor()?)?.publication.as_ref().filter(|it| it.run.run_id == run.run_id)?;
+    let shows = |slot| heads.get(slot).is_some_and(|head| head.shows(publication.attempt));
+    (!run.slots().all(shows)).then(|| Answer::Pending(Box::new(publication.clone())))
 }
 
 fn close(driver: &mut Driver<'_>, error: Option<Error>) -> Conclusion {

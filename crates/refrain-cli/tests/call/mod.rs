@@ -137,6 +137,17 @@ impl Call {
     }
 }
 
+/// Returns once the program has the lock file of a slot open.
+pub(crate) fn wait_for_a_slots_lock(pid: u32) {
+    let is_a_lock = |path: &Path| {
+        path.extension().is_some_and(|it| it == "lock") && path.parent().is_some_and(|it| it.ends_with("slots"))
+    };
+    refrain_testkit::freeze::wait_for("the program opens the lock of a slot", || {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|path| is_a_lock(&path))
+    });
+}
+
 /// Fails the test unless standard error ends with `sentence`, as a line of its own.
 #[track_caller]
 pub(crate) fn assert_closes(output: &Output, sentence: &str) {

@@ -1,8 +1,10 @@
 //! Runs that are decided at their first output while the second cannot follow, and reruns that were killed.
 
-use crate::call::{PUBLISHED, UNKNOWN, assert_closes, home, names, run};
+use crate::call::{PUBLISHED, assert_closes, executions, finish, home, names, run, start, wait_for_a_slots_lock};
 use crate::{killed_at, status};
+use refrain_testkit::freeze::send;
 use refrain_testkit::program::Home;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 
@@ -84,7 +86,7 @@ fn a_foreign_file_at_the_second_output_is_told_every_time_and_adopt_heals() {
     }
     run(&home, &flags(&["--adopt"]), SECOND).already_published();
     assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "one\n".into()));
-    assert_eq!(crate::call::executions(&home), 1, "rolled forward, not run again");
+    assert_eq!(executions(&home), 1, "rolled forward, not run again");
     assert_eq!(status(&home, "job").0, "published");
     home.run(["recover"]).success().says("nothing to recover");
 }
@@ -131,16 +133,40 @@ fn what_attempts_said_of_a_decided_run_stays_in_the_log_and_recover_says_118_whi
 }
 
 #[test]
-fn recover_that_cannot_ask_the_second_sink_says_122_and_denies_nothing() {
+fn a_second_output_that_cannot_be_claimed_takes_nothing_back_of_what_is_decided() {
     let home = home();
-    killed_at(&home, "after-commit", &["job", "--out", "a=a.csv", "--out", "b=sub/b.csv"], SCRIPT);
-    fs::write(home.join("sub"), "in the way").unwrap();
-    let recover = home.run(["recover"]).says("nothing can lie below");
-    assert_eq!(recover.code, Some(122), "{recover}");
-    assert_closes(&recover, UNKNOWN);
+    let flags = ["job", "--out", "a=a.csv", "--out", "b=sub/b.csv"];
+    killed_at(&home, "after-commit", &flags, SCRIPT);
+    let in_the_way = |home: &Home| fs::write(home.join("sub"), "in the way").unwrap();
+    in_the_way(&home);
+    for _ in 0..2 {
+        let recover = home.run(["recover"]).expect_code(118).says("nothing can lie below");
+        assert_closes(&recover, PUBLISHED);
+    }
     fs::remove_file(home.join("sub")).unwrap();
-    home.run(["recover"]).success().says("whatever was still to follow is finished");
-    assert_eq!((home.read("a.csv"), home.read("sub/b.csv")), ("one\n".into(), "one\n".into()));
+    let call = run(&home, &flags, SECOND).already_published();
+    assert_eq!((home.read("a.csv"), home.read("sub/b.csv")), ("one\n".into(), "one\n".into()), "{}", call.output);
+}
+
+#[test]
+fn a_run_that_cannot_claim_the_second_output_denies_nothing_of_what_is_decided() {
+    let home = decided();
+    // The lock of the second slot, whose head tells of no commit, is in the hands of somebody who hangs.
+    let slots = home.join(".refrain/slots");
+    let heads = names(&slots).into_iter().filter(|name| name.ends_with(".head")).map(|name| slots.join(name));
+    let second: Vec<_> = heads.filter(|head| !fs::read_to_string(head).unwrap().contains("\"intent\"")).collect();
+    assert_eq!(second.len(), 1, "{second:?}");
+    let held = fs::File::open(second[0].with_extension("lock")).unwrap();
+    held.lock().unwrap();
+    let running = start(&home, &FLAGS, SECOND);
+    wait_for_a_slots_lock(running.0.pid());
+    send(running.0.pid(), Signal::TERM);
+    let call = finish(running).ends(118, "decided", "published");
+    assert_closes(&call.output, PUBLISHED);
+    call.says("refrain got SIGTERM while process");
+    drop(held);
+    run(&home, &FLAGS, SECOND).already_published();
+    assert_eq!((home.read("b.csv"), crate::call::executions(&home)), ("one\n".into(), 1));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! LEASE-01, 02, 04: a holder that was frozen and wakes up is refused by the sink, not by its own clock.
 
-use crate::call::{Call, assert_fails, executions, finish, home, names, run, start};
+use crate::call::{Call, assert_fails, executions, finish, home, names, run, start, wait_for_a_slots_lock};
 use refrain_testkit::freeze::{kill, send, state, stop_tree, wait_for, wait_for_path, wake, wake_all};
 use refrain_testkit::program::{Home, Running};
 use refrain_testkit::reader::{Observation, Reader};
@@ -146,12 +146,7 @@ fn proc_05_a_signal_ends_the_wait_for_the_lock_of_a_frozen_process() {
     let frozen = frozen_at(&home, "before-intent", &short(&FLAGS), "echo x >> runs.log; echo paused > $REFRAIN_OUT");
     let blocked = start(&home, &[&FLAGS[..], &["--wait"]].concat(), SECOND);
     let waiter = blocked.0.pid();
-    let opened = || {
-        let files = std::fs::read_dir(format!("/proc/{waiter}/fd")).into_iter().flatten().flatten();
-        let mut names = files.filter_map(|file| std::fs::read_link(file.path()).ok());
-        names.any(|name| name.extension().is_some_and(|it| it == "lock") && name.to_string_lossy().contains("/slots/"))
-    };
-    wait_for("the second waits for the lock of the slot", opened);
+    wait_for_a_slots_lock(waiter);
     send(waiter, Signal::TERM);
     let call = finish(blocked).nothing(143, "task_failed");
     call.says("refrain got SIGTERM while process").says("has held the lock").says("kill -9");
