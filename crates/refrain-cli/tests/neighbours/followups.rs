@@ -153,7 +153,8 @@ fn a_run_that_cannot_claim_the_second_output_denies_nothing_of_what_is_decided()
     let home = decided();
     // The lock of the second slot, whose head tells of no commit, is in the hands of somebody who hangs.
     let slots = home.join(".refrain/slots");
-    let heads = names(&slots).into_iter().filter(|name| name.ends_with(".head")).map(|name| slots.join(name));
+    let heads =
+        names(&slots).into_iter().map(|name| slots.join(name)).filter(|path| path.extension() == Some("head".as_ref()));
     let second: Vec<_> = heads.filter(|head| !fs::read_to_string(head).unwrap().contains("\"intent\"")).collect();
     assert_eq!(second.len(), 1, "{second:?}");
     let held = fs::File::open(second[0].with_extension("lock")).unwrap();
