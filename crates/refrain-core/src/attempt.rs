@@ -2,121 +2,17 @@
 //! what happened says how it ended. No input or output happens here, so that the explorer of
 //! `refrain-check` walks through the very code that ships.
 
+mod action;
+mod answer;
+
+pub use action::{Action, CommitStep, Goal};
+pub use answer::{Answer, Cause, Doubt, Refusal};
+
 use crate::{
-    Claim, CommitRequest, Generation, Granted, Head, HeadVersion, Holder, Publication, RunRecord, SlotAddress, SlotId,
-    StoreIdentity, Token,
+    Claim, Generation, Granted, Head, HeadVersion, Holder, Publication, RunRecord, SlotAddress, SlotId, StoreIdentity,
+    Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What the caller of the machine must do next.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Ask the store for the lease (5.1).
-    Acquire,
-    /// Claim this slot at its sink (5.2).
-    Claim(SlotAddress),
-    /// Ask the store for a token above this one (4.3).
-    Raise(Token),
-    /// Open the run at the store, with the run of the highest generation among the heads (5.4).
-    OpenRun(Option<RunRecord>),
-    /// Commit at this slot (5.5, 5.9). Send the identical request again until a definite answer comes.
-    Commit(SlotAddress, Box<CommitStep>),
-    /// Read the head of this slot (5.11).
-    Read(SlotAddress),
-    /// Execute the task with the run's pins into fresh staging, and seal it (5.7, 5.8).
-    Execute(RunRecord),
-    /// Settle and release at the store (5.10).
-    Finish,
-    /// Report this (5.11).
-    Report(Answer),
-}
-
-/// A commit to send: everything of the request but the fresh version.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CommitStep {
-    /// Who commits.
-    pub holder: Holder,
-    /// The version that the head must have.
-    pub expected: HeadVersion,
-    /// What readers shall see.
-    pub publication: Publication,
-}
-
-impl CommitStep {
-    /// The request, with a fresh version that the caller drew. Draw it once per step.
-    pub fn request(self, fresh_version: HeadVersion) -> CommitRequest {
-        CommitRequest { holder: self.holder, expected: self.expected, fresh_version, publication: self.publication }
-    }
-}
-
-/// How far an attempt may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Goal {
-    /// Publish the run.
-    Publish,
-    /// Publish the run, and give up an earlier decided run that cannot be rolled forward because its sealed data is
-    /// lost: a person said that the publication shall be replaced.
-    Replace,
-    /// Fence earlier attempts and roll forward what was decided; execute nothing (recovery).
-    Settle,
-}
-
-/// What an attempt reports (5.13).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// This attempt's output is published at every slot.
-    Published,
-    /// The run, or a later one, was published by an attempt before.
-    AlreadyPublished(Box<Publication>),
-    /// Published at the anchor; a later attempt finishes the other slots.
-    Decided,
-    /// The run was decided by an attempt before, which published this at the anchor; another slot is still behind, and
-    /// what this attempt tried about it failed.
-    Pending(Box<Publication>),
-    /// A later generation stands at the anchor.
-    Superseded,
-    /// Nothing of this attempt is or will be published.
-    NotPublished(Cause),
-    /// The answer of the anchor's commit was lost.
-    Unknown(Doubt),
-    /// A person must decide.
-    Refused(Refusal),
-}
-
-/// Why nothing was published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// Another attempt has the lease.
-    Held,
-    /// A later attempt claimed the slot, or took the lease.
-    Fenced,
-    /// The task or its output failed, or a step before the commit did: the caller knows more.
-    Failed,
-    /// There was nothing to settle beyond what this attempt did (only in recovery).
-    Settled,
-}
-
-/// Why it is not known whether the output was published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Doubt {
-    /// The commit was sent and no definite answer came (5.11).
-    AnswerLost,
-    /// The slot was dropped and made again (5.11a).
-    SlotRecreated,
-}
-
-/// What a person must decide.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Refusal {
-    /// The slot belongs to another key (2.4).
-    Owner(SlotAddress, Box<Head>),
-    /// The slot was claimed by a store that ours does not replace (8.2).
-    ForeignStore(SlotAddress, Box<Head>),
-    /// The anchor's head does not show what another slot's head says was decided there (5.3).
-    AnchorDamaged(SlotAddress),
-    /// A decided run's sealed data is gone (5.5).
-    DataLost(SlotAddress),
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
