@@ -46,7 +46,11 @@ impl Retry {
             (Outcome::Published | Outcome::AlreadyPublished | Outcome::Superseded | Outcome::Recovered, ..) => {
                 Self::Never
             }
-            (Outcome::Decided, ..) => Self::Now,
+            // What keeps the follow-up back may need a person.
+            (Outcome::Decided, kind, ..) => match kind.map(Self::after) {
+                Some(Self::Never) => Self::Never,
+                _ => Self::Now,
+            },
             (Outcome::TaskFailed | Outcome::TimedOut, _, Some(end), Some(on)) if !on.has(end) => Self::Never,
             (_, Some(kind), ..) => Self::after(kind),
             (_, None, ..) => Self::Later,
@@ -280,6 +284,7 @@ mod tests {
         assert_eq!(word(TaskEnd::Code(1), Some(&listed)), Retry::Never);
         assert_eq!(word(TaskEnd::Code(1), None), Retry::Later, "nobody said");
         assert_eq!(Retry::of(Outcome::Decided, Some(ErrorKind::Unavailable), None, None), Retry::Now);
+        assert_eq!(Retry::of(Outcome::Decided, Some(ErrorKind::Conflict), None, None), Retry::Never);
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::process::ProcessIdentity;
 use crate::report::{Conclusion, ErrorReport, Report, exit_code, outcome_of};
 use refrain_core::{
-    Answer, AttemptFilter, Cause, Doubt, Error, ErrorKind, Head, Key, Lease, Outcome, Publication, Refusal,
+    Answer, AttemptFilter, Cause, Doubt, Error, ErrorKind, Head, Key, Lease, Outcome, Publication, Refusal, Retry,
     SlotAddress, Want, Window,
 };
 
@@ -129,7 +129,9 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
             let cause = failed("the attempt stopped in between");
             let hint = cause.hint.clone().unwrap_or_else(|| format!("to finish it: {}", again()));
             let message = format!("`{key}` is published at its first output, and another output is still to follow");
-            Error::new(ErrorKind::Unavailable, message).hint(hint).because(cause)
+            let needs_a_person = Retry::after(cause.kind) == Retry::Never;
+            let kind = if needs_a_person { cause.kind } else { ErrorKind::Unavailable };
+            Error::new(kind, message).hint(hint).because(cause)
         }
         Answer::Superseded => {
             let what = if was_published(driver) {

@@ -277,6 +277,13 @@ impl Boundary {
                 None => why.because.push("it was never published".to_owned()),
             },
         }
+        let restores = state.and_then(|state| state.run.as_ref()?.restores.as_ref());
+        if let Some(restores) = restores {
+            why.would = Would::Recover;
+            let version = restores.version;
+            why.because
+                .push(format!("it is a rollback to version {version}; the next run finishes it without the command"));
+        }
         if let Some(published) = published
             && let Some(error) = drift(self, plan, published)?
         {
@@ -306,6 +313,7 @@ impl Boundary {
                     }
                 }
             }
+            None if restores.is_some() => {}
             None => self.would_pin(plan, before, why)?,
         }
         Ok(())

@@ -75,6 +75,7 @@ fn a_foreign_file_at_the_second_output_is_told_every_time_and_adopt_heals() {
     home.write("b.csv", "theirs\n");
     for _ in 0..2 {
         let call = run(&home, &FLAGS, SECOND).ends(118, "decided", "published").says("--adopt");
+        assert_eq!((call.text("retry"), call.report["error"]["kind"].as_str()), ("never", Some("conflict")));
         assert!(call.report["token"].is_null(), "the attempt is the one that decided: {}", call.report);
         assert_closes(&call.output, PUBLISHED);
         assert_eq!((home.read("a.csv"), home.read("b.csv")), ("one\n".into(), "theirs\n".into()));

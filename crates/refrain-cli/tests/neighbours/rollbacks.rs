@@ -3,6 +3,7 @@
 use crate::call::{assert_fails, home, run};
 use crate::{crashing, status};
 use refrain_testkit::program::{Home, Output};
+use std::fs;
 
 /// The command leaves a mark when it is executed; what it writes is what the code file says.
 fn declared(on_change: &str, versions: &[&str]) -> Home {
@@ -16,7 +17,7 @@ fn declared(on_change: &str, versions: &[&str]) -> Home {
         run(&home, &["job", "--if-changed"], "").published();
         assert_eq!(home.read("out.csv"), format!("{content}\n"));
     }
-    std::fs::remove_file(home.join("executed")).unwrap();
+    fs::remove_file(home.join("executed")).unwrap();
     home
 }
 
@@ -273,6 +274,49 @@ fn a_version_that_was_changed_by_hand_is_published_only_on_purpose_and_is_marked
     prints(&shown, "made from    unknown");
     prints(&home.run(["why", "job"]).success(), "rolled back to version 1 as it was changed by hand on purpose");
     prints(&home.run(["log", "job"]).success(), "rolled back to version 1 as it was changed by hand");
+}
+
+#[test]
+fn what_was_changed_inside_a_directory_is_marked_when_it_is_replaced() {
+    let script = "mkdir $REFRAIN_OUT/sub; echo a > $REFRAIN_OUT/top; echo b > $REFRAIN_OUT/sub/low";
+    for edited in ["tree/top", "tree/sub/low", "tree/sub/added"] {
+        let home = home();
+        run(&home, &["job", "--out", "tree/"], script).published();
+        home.write(edited, "HAND\n");
+        let call = run(&home, &["job", "--out", "tree/", "--rerun"], script).published();
+        call.says("version 1 of").says("was changed by hand after it was published; the changed one is kept");
+        prints(&home.run(["show", "tree/"]).success(), "version 1 (changed by hand after it was published): ");
+        assert_fails(&home.run(["rollback", "job"]), &["version 1 of `job` was changed by hand", "--to 1"]);
+        run(&home, &["job", "--out", "tree/"], script).already_published();
+    }
+}
+
+#[test]
+fn a_kept_version_that_is_damaged_is_refused_before_the_rollback_begins() {
+    for (output, inside) in [("out.csv", ""), ("tree/", "/part")] {
+        let home = home();
+        for content in ["one", "two"] {
+            let script = format!("echo {content} > $REFRAIN_OUT{inside}");
+            run(&home, &["job", "--out", output, "--rerun"], &script).published();
+        }
+        let kept = home.run(["path", "job", "--version", "1"]).success().stdout.trim_end().to_owned() + inside;
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "one\n");
+        fs::write(&kept, "One\n").unwrap();
+        assert_fails(&home.run(["rollback", "job"]), &["version 1 of", "is damaged", "publish anew with --rerun"]);
+        run(&home, &["job", "--out", output], "exit 9").already_published();
+        assert_eq!(status(&home, "job").1, Some(2));
+    }
+}
+
+#[test]
+fn why_tells_that_a_run_would_finish_a_rollback() {
+    let home = declared("keep", &["one", "two"]);
+    crashing(&home, "before-commit").run(["rollback", "job"]).expect_signal(9);
+    home.run(["recover"]).success();
+    let why = home.run(["why", "job"]).success();
+    prints(&why, "finish what an earlier attempt left open");
+    prints(&why, "it is a rollback to version 1; the next run finishes it without the command");
+    assert!(home.run(["why", "job", "--json"]).stdout.contains("\"would\": \"recover\""));
 }
 
 #[test]

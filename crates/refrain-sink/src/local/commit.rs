@@ -37,7 +37,9 @@ impl Site<'_> {
         let Some(stat) = self.sealed_as_it_was(data, &staged, own)? else {
             return Ok(CommitAnswer::DataLost);
         };
-        let (standing, displaced) = locked.what_it_displaces(&data.staged, options)?;
+        let looked_at = own && !self.sink.memory().edited.remove(&self.head_path());
+        let depth = if looked_at { Depth::Root } else { Depth::Entries };
+        let (standing, displaced) = locked.what_it_displaces(&data.staged, options, depth)?;
         let intent = Intent {
             staged: data.staged.clone(),
             identity: Identity::of(&stat).to_string(),
@@ -109,12 +111,17 @@ impl Site<'_> {
 
 impl Locked<'_, '_> {
     /// What stands at the target must be what the head says, or be there with permission; it is kept in any case.
-    fn what_it_displaces(&self, staged: &str, options: CommitOptions) -> Result<(Option<Stat>, Option<Displaced>)> {
+    fn what_it_displaces(
+        &self,
+        staged: &str,
+        options: CommitOptions,
+        depth: Depth,
+    ) -> Result<(Option<Stat>, Option<Displaced>)> {
         let site = self.site;
         let head = self.journal.last().map(|record| &record.head);
         let target = site.target.display();
         let published = head.and_then(|head| head.publication.as_ref());
-        let (stat, version) = match site.standing(head, Depth::Root)? {
+        let (stat, version) = match site.standing(head, depth)? {
             Standing::Nothing => return Ok((None, None)),
             Standing::Foreign(_) if options.adopt != Adopt::Foreign => {
                 return Err(Error::new(

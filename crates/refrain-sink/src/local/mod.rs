@@ -115,6 +115,8 @@ struct Memory {
     unsynced: HashSet<PathBuf>,
     /// Slots at which an fsync failed: asking again would answer "done" although pages were dropped (FS-13).
     latched: HashSet<PathBuf>,
+    /// Slots at which the seal found that what stands was changed by hand.
+    edited: HashSet<PathBuf>,
     /// Set when the attempt that works was told to stop.
     signalled: Arc<AtomicBool>,
     /// For each staged directory a descriptor from before the task wrote: syncfs reports the errors since then.

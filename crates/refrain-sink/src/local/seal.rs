@@ -3,6 +3,7 @@
 use super::problem::{look, mount_of, problem};
 use super::site::Site;
 use super::staging::Owner;
+use super::standing::{Depth, Standing};
 use super::stat::Stat;
 use super::{Identity, LocalKind, durable, provenance};
 use refrain_core::{Error, Guards, Result, SealedData, StagingId, counted};
@@ -54,6 +55,7 @@ impl Site<'_> {
                 crate::directory::seal(self, &directory, &staged, guards, &Owner::new(self.slot, staging))?
             }
         };
+        self.note_edits()?;
         let slots = self.volume.slots();
         durable::sync_directory(&slots).map_err(|error| incomplete(&slots, error))?;
         self.sink.memory().unsynced.remove(&self.head_path());
@@ -68,6 +70,17 @@ impl Site<'_> {
             identity: Identity::of(&sealed).to_string(),
         };
         Ok((data, remark))
+    }
+
+    /// 13.2: every entry of the directory that is to be replaced is looked at here, because the commit looks at its root alone
+    /// to cost the same for any number of files.
+    fn note_edits(&self) -> Result<()> {
+        if self.kind() == LocalKind::Directory
+            && matches!(self.standing(self.read()?.as_ref(), Depth::Entries)?, Standing::Drifted(..))
+        {
+            self.sink.memory().edited.insert(self.head_path());
+        }
+        Ok(())
     }
 
     fn demand_only_declared(&self, directory: &Path) -> Result<()> {

@@ -225,9 +225,11 @@ impl Site<'_> {
         source.sealed.as_ref().map_or(Ok(()), |sealed| self.demand_whole(&source, sealed, into))
     }
 
-    /// Refuses a version that is not of the output's kind.
+    /// Refuses a version that is not of the output's kind, or not what was published.
     pub(crate) fn demand_restorable(&self, generation: Generation) -> Result<()> {
-        self.demand_same_kind(&self.source(generation)?)
+        let source = self.source(generation)?;
+        self.demand_same_kind(&source)?;
+        source.sealed.as_ref().map_or(Ok(()), |sealed| self.demand_whole(&source, sealed, &source.location))
     }
 
     fn demand_same_kind(&self, source: &Source) -> Result<()> {
@@ -279,8 +281,9 @@ impl Site<'_> {
             let text = |it: &Measured| format!("{} with {}", counted(it.files, "file"), counted(it.bytes, "byte"));
             format!("it has {}, and {} {} published", text(&found), text(sealed), were(sealed.files))
         };
-        Err(Error::refused(format!("{} of `{}` is damaged: {difference}", source.what, self.target.display()))
-            .hint(format!("look at `{}`; choose another version, or run the task again", source.location.display())))
+        Err(Error::refused(format!("{} of `{}` is damaged: {difference}", source.what, self.target.display())).hint(
+            format!("look at `{}`; choose another version, or publish anew with --rerun", source.location.display()),
+        ))
     }
 
     fn no_version(&self, generation: Generation) -> Error {
