@@ -3,10 +3,12 @@
 use crate::args::{GcArgs, InitArgs, RecoverArgs, RollbackArgs, StoreCommand};
 use crate::context::Context;
 use crate::output::{self, Loudness};
+use crate::signals;
 use refrain::core::{Generation, Window, counted};
 use refrain::recover::Finding;
 use refrain::report::exit_code;
 use refrain::{Boundary, Error, Home, Outside, Result, store};
+use std::sync::atomic::Ordering;
 
 /// `refrain init`
 pub(crate) fn init(context: &Context, args: &InitArgs) -> Result<()> {
@@ -52,7 +54,8 @@ pub(crate) fn rollback(context: &Context, args: &RollbackArgs) -> Result<u8> {
     let boundary = context.boundary()?;
     let key = context.key(&boundary, &args.task, &args.partition)?;
     Context::known_task(&boundary, &args.task)?;
-    let conclusion = boundary.rollback(&key, args.to.map(Generation::new))?;
+    let events = || signals::Listener::default().attach();
+    let conclusion = boundary.rollback(&key, args.to.map(Generation::new), events)?;
     output::conclusion(&conclusion, context.loudness);
     Ok(conclusion.report.exit_code)
 }
@@ -61,8 +64,10 @@ pub(crate) fn rollback(context: &Context, args: &RollbackArgs) -> Result<u8> {
 pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
     let boundary = context.boundary()?;
     let task = args.task.as_deref().map(|task| Context::known_task(&boundary, task)).transpose()?;
-    let recovered = boundary.recover(task.as_ref())?;
-    if recovered.is_empty() && context.loudness == Loudness::Normal {
+    let signal = signals::noted()?;
+    let stopped = || signal.load(Ordering::SeqCst);
+    let recovered = boundary.recover(task.as_ref(), || stopped() == 0)?;
+    if stopped() == 0 && recovered.is_empty() && context.loudness == Loudness::Normal {
         output::say("nothing to recover: the end of every attempt is known");
     }
     let mut code = exit_code::PUBLISHED;
@@ -106,6 +111,10 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
             }
         };
         output::say(&format!("{}: {line}", one.key));
+    }
+    if stopped() != 0 {
+        output::say("stopped by a signal; `refrain recover` settles what is left");
+        return Ok(u8::try_from(128 + stopped()).unwrap_or(exit_code::FAILED));
     }
     Ok(code)
 }

@@ -168,6 +168,9 @@ pub struct Publication {
     /// changed by hand before it was replaced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub edited: bool,
+    /// Whether a person let it replace what Refrain did not publish, or another key did: whoever rolls it forward may, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopts: bool,
 }
 
 impl Publication {

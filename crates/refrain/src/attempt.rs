@@ -1,7 +1,7 @@
 //! An attempt that is open: it has the lease, its slots are claimed, its inputs are pinned, and it may write.
 
 use crate::clock::Stopwatch;
-use crate::driver::{Driver, Failure, Other, Pause};
+use crate::driver::{Driver, Failure, Other, Pause, stopped_by};
 use crate::environment::variable_part;
 use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
@@ -246,6 +246,10 @@ impl<'b> Work<'b> {
         self.written = true;
         match self.seal() {
             Ok(publication) => {
+                // The last moment at which nothing has to be finished.
+                if let Some(Event::Signal(signal)) = self.events.try_next() {
+                    return self.abandon(stopped_by(signal, "before the commit"));
+                }
                 self.driver.reach(CrashPoint::BeforeCommit);
                 self.driver.sealed = Some(publication.clone());
                 self.driver.machine.executed(publication);
@@ -357,6 +361,7 @@ impl<'b> Work<'b> {
             fingerprint,
             sealed_at: self.driver.boundary.now(),
             edited: self.edited,
+            adopts: self.driver.options.adopt,
         })
     }
 

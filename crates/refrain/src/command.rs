@@ -3,7 +3,7 @@
 use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
-use crate::driver::{Failure, stopped_by};
+use crate::driver::{BEFORE_THE_COMMAND, Failure, stopped_by};
 use crate::environment::{environment, of_an_outer_task};
 use crate::output_log::OutputLog;
 use crate::process::{
@@ -64,7 +64,7 @@ impl Boundary {
 /// 5.7 and 5.8: the command, then the checks, then the publication.
 fn execute(mut work: Work<'_>, command: Option<CommandLine>, stdout: Stdout) -> Conclusion {
     if let Some(Event::Signal(signal)) = work.events.try_next() {
-        return work.abandon(stopped_by(signal));
+        return work.abandon(stopped_by(signal, BEFORE_THE_COMMAND));
     }
     let Some(command) = command else { return work.publish() };
     let log = match stdout {

@@ -1,7 +1,7 @@
 //! Turns the answer of an attempt into what the caller is told: outcome, window, exit code, message, next command.
 
 use crate::boundary::Boundary;
-use crate::driver::{Driver, Other};
+use crate::driver::{Driver, Failure, Other};
 use crate::heartbeat::Loss;
 use crate::peek::{already_published, changes, partition_flag};
 use crate::plan::Plan;
@@ -15,6 +15,9 @@ use refrain_core::{
 /// The conclusion of an attempt.
 pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     let decided = decided_before(driver, answer);
+    if decided.is_some() && driver.failure.is_none() {
+        driver.failure = error_of(driver, answer, None).map(Failure::from);
+    }
     let answer = decided.as_ref().unwrap_or(answer);
     if let Answer::AlreadyPublished(publication) = answer {
         return repeated(driver, publication);
@@ -85,7 +88,8 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
 /// An attempt that failed before it had claimed everything does not know what an earlier one decided. Where the anchor shows
 /// the run at hand, that was decided, and to deny it would be false.
 fn decided_before(driver: &Driver<'_>, answer: &Answer) -> Option<Answer> {
-    if *answer != Answer::NotPublished(Cause::Failed) || driver.want != Want::Continue || driver.report.run.is_some() {
+    let failed = matches!(answer, Answer::NotPublished(Cause::Failed) | Answer::Refused(Refusal::Owner(..)));
+    if !failed || driver.want != Want::Continue || driver.report.run.is_some() {
         return None;
     }
     let (heads, run) = (driver.machine.heads(), driver.at_hand.as_ref()?);

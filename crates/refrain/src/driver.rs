@@ -171,10 +171,9 @@ impl<'b> Driver<'b> {
             && self.machine.standing().is_none()
             && let Some(Event::Signal(signal)) = events.try_next()
         {
-            let stopped = stopped_by(signal);
-            let mut error = error.kind(stopped.error.kind);
-            error.message = format!("refrain got {} while {}", signal_name(signal), error.message);
-            return Failure { error, ..stopped };
+            let mut stopped = stopped_by(signal, &format!("while {}", error.message));
+            stopped.error.hint = error.hint;
+            return stopped;
         }
         error.into()
     }
@@ -261,11 +260,11 @@ impl<'b> Driver<'b> {
     }
 }
 
+/// When a signal came before the command did.
+pub(crate) const BEFORE_THE_COMMAND: &str = "before the command was started";
+
 /// A failure by a signal that arrived while no command was running.
-pub(crate) fn stopped_by(signal: i32) -> Failure {
-    let error = Error::new(
-        ErrorKind::TaskFailed,
-        format!("refrain got {} before the command was started", signal_name(signal)),
-    );
+pub(crate) fn stopped_by(signal: i32, when: &str) -> Failure {
+    let error = Error::new(ErrorKind::TaskFailed, format!("refrain got {} {when}", signal_name(signal)));
     Failure { error, exit_code: u8::try_from(128 + signal).ok(), stopped_by: Some(signal) }
 }

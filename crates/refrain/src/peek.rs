@@ -13,7 +13,7 @@ use crate::settle::unsettled;
 use crate::task::OnChange;
 use refrain_core::{
     Adopt, Condition, Difference, DifferenceKind, Error, ErrorKind, Fingerprint, Generation, Head, Key, KeyState,
-    Outcome, OutputSlot, Publication, Result, RunRecord, Want, Window,
+    Outcome, OutputSlot, Publication, Result, RunRecord, SlotAddress, Want, Window,
 };
 use std::collections::BTreeSet;
 
@@ -34,6 +34,9 @@ pub(crate) fn peek(boundary: &Boundary, plan: &Plan, options: &Options) -> Resul
     let head = anchor_head(boundary, plan, state.as_ref(), options.adopt)?;
     // Another key took the slot over and has not published: an attempt of ours takes it back.
     let taken = head.as_ref().is_some_and(|head| head.owner != plan.key);
+    if let Some(head) = head.as_ref().filter(|_| taken && !options.adopt) {
+        refuse_decided(boundary, plan, head)?;
+    }
     let published = head.and_then(|head| head.publication_of(&plan.key).cloned());
     let known = state.as_ref().and_then(|state| state.run.as_ref()).map(|run| run.generation).unwrap_or_default();
     let shown = published.as_ref().map(|publication| publication.run.generation).unwrap_or_default();
@@ -96,6 +99,26 @@ fn others(boundary: &Boundary, plan: &Plan) -> Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+/// Refuses to take back what another key has taken over by a run that is decided already: readers see its first output, and
+/// this one is to follow.
+fn refuse_decided(boundary: &Boundary, plan: &Plan, taken: &Head) -> Result<()> {
+    let Some(claim) = taken.claim.as_ref().filter(|_| taken.publication.is_none()) else { return Ok(()) };
+    let of_plan = |slot: &SlotAddress| plan.outputs.iter().any(|output| output.slot == *slot);
+    for slot in &claim.slots {
+        let sink = boundary.sinks.of(slot)?;
+        let Some(head) = (if sink.reaches(slot)? { sink.read(slot)? } else { None }) else { continue };
+        let Some(decided) = head.publication.filter(|_| head.owner == taken.owner) else { continue };
+        if let Some(slot) = decided.run.slots().find(|slot| of_plan(slot)) {
+            let (at, owner) = (boundary.locate(slot), &taken.owner);
+            return Err(Error::refused(format!(
+                "{at} is being taken over by `{owner}`, which has published at its first output"
+            ))
+            .hint(format!("to finish that: refrain run {}{}", owner.task, boundary.flag_of(owner))));
+        }
+    }
+    Ok(())
 }
 
 /// The latest generation that any output shows.

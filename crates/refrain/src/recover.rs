@@ -75,10 +75,13 @@ impl Boundary {
     /// Settles every attempt whose end is not known, of one task or of all, and publishes without the command what was
     /// sealed and not published, where the sinks keep it. An attempt that still runs is left alone.
     ///
+    /// `go_on` is asked before each key; what is begun is finished.
+    ///
     /// # Crash safety
     /// Each key is settled by the steps of any attempt; dying inside leaves one more attempt to settle.
-    pub fn recover(&self, task: Option<&TaskName>) -> Result<Vec<Recovered>> {
-        let recovered = self.open_keys(task)?.into_iter().filter_map(|(key, is_open)| {
+    pub fn recover(&self, task: Option<&TaskName>, go_on: impl Fn() -> bool) -> Result<Vec<Recovered>> {
+        let open = self.open_keys(task)?.into_iter().take_while(|_| go_on());
+        let recovered = open.filter_map(|(key, is_open)| {
             let finding = self.recover_key(&key, is_open);
             // What could not be looked at may be published, or not.
             let failed = |error| Some(Finding::Failed(error, Window::Unknown));

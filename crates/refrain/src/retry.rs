@@ -103,10 +103,10 @@ fn not_listed(conclusion: &Conclusion) -> Option<String> {
 
 /// The call ends while it waits: the last attempt published nothing, and nothing more is tried.
 fn stop(conclusion: &mut Conclusion, signal: i32) {
-    let stopped = stopped_by(signal);
+    let stopped = stopped_by(signal, "while it waited to try again");
     let last = conclusion.error.take();
     let message = match &last {
-        Some(last) => format!("{} while it waited to try again; the last try: {last}", stopped.error.message),
+        Some(last) => format!("{}; the last try: {last}", stopped.error.message),
         None => stopped.error.message.clone(),
     };
     let error = refrain_core::Error::new(ErrorKind::TaskFailed, message);

@@ -6,7 +6,7 @@ use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
 use crate::peek::made_from_now;
 use crate::plan::{Plan, PlannedOutput};
-use crate::process::channel;
+use crate::process::{EventReceiver, EventSender};
 use crate::report::Conclusion;
 use crate::task::{OutputSpec, Task};
 use refrain_core::{
@@ -24,12 +24,17 @@ enum Kept {
 
 impl Boundary {
     /// Publishes version `to` of every output of the key again; without `to`, the newest version before the one that
-    /// stands.
+    /// stands. `events` makes the channel through which signals come in, as for [`Boundary::run`].
     ///
     /// # Errors
     /// `invalid` when nothing is published, or the version is not kept for every output; `refused` without `to`, when the
     /// version before is kept only as it was changed by hand.
-    pub fn rollback(&self, key: &Key, to: Option<Generation>) -> Result<Conclusion> {
+    pub fn rollback(
+        &self,
+        key: &Key,
+        to: Option<Generation>,
+        events: impl FnOnce() -> Result<(EventSender, EventReceiver)>,
+    ) -> Result<Conclusion> {
         let plan = self.bare_plan(key)?;
         let state = self.store.key(key)?;
         let Some(published) = self.published_now(key, None)? else {
@@ -47,7 +52,7 @@ impl Boundary {
         driver.restore(to);
         let edited = if how == Kept::Edited { " as it was changed by hand" } else { "" };
         driver.notes.push(format!("publishing version {to}{edited} again, as a new version"));
-        let (sender, receiver) = channel();
+        let (sender, receiver) = events()?;
         Ok(match driver.drive(&sender, &receiver) {
             Pause::End => driver.into_conclusion(),
             Pause::Execute(run) => match Work::open(driver, run, sender, receiver) {

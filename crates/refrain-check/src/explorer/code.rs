@@ -342,6 +342,7 @@ pub(super) fn publication(process: usize, run: RunRecord) -> Publication {
         fingerprint: Fingerprint { digest: String::new(), parts: [].into() },
         sealed_at: jiff::Timestamp::UNIX_EPOCH,
         edited: false,
+        adopts: false,
     }
 }
 

@@ -89,6 +89,7 @@ impl Attempt {
                 fingerprint: Fingerprint { digest: "blake3:00".to_owned(), parts: BTreeMap::new() },
                 sealed_at: Timestamp::UNIX_EPOCH,
                 edited: false,
+                adopts: false,
             },
         }
     }

@@ -196,3 +196,45 @@ fn what_a_key_published_stays_its_own_while_another_takes_its_path_over() {
     home.run(["run", "b"]).success();
     assert_eq!(home.read("o.csv"), "theirs\n");
 }
+
+const BOTH: &str = "echo ours > $REFRAIN_OUT_X; echo ours > $REFRAIN_OUT_Y";
+
+#[test]
+fn a_take_over_of_two_outputs_that_was_decided_is_finished_by_a_plain_run() {
+    for theirs in [true, false] {
+        let home = home();
+        let flags = ["--out", "x=x.csv", "--out", "y=y.csv"];
+        if theirs {
+            let script = "echo theirs > $REFRAIN_OUT_X; echo theirs > $REFRAIN_OUT_Y";
+            run(&home, &[&["old"], &flags[..]].concat(), script).published();
+        } else {
+            home.write("x.csv", "theirs\n");
+            home.write("y.csv", "theirs\n");
+        }
+        killed_at(&home, "after-record", &[&["new"], &flags[..], &["--adopt"]].concat(), BOTH);
+        assert_eq!((home.read("x.csv").as_str(), home.read("y.csv").as_str()), ("ours\n", "theirs\n"));
+        run(&home, &[&["new"], &flags[..]].concat(), "exit 9").already_published();
+        assert_eq!(
+            (home.read("x.csv").as_str(), home.read("y.csv").as_str()),
+            ("ours\n", "ours\n"),
+            "theirs: {theirs}"
+        );
+        let kept = home.run(["path", "new", "--version", "0"]).success().stdout;
+        let kept: Vec<_> = kept.lines().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        assert_eq!(kept, ["theirs\n", "theirs\n"]);
+    }
+}
+
+#[test]
+fn the_former_owner_takes_nothing_back_of_a_take_over_that_is_decided() {
+    let home = home();
+    run(&home, &["old", "--out", "x=x.csv"], "echo theirs > $REFRAIN_OUT_X").published();
+    let new = ["new", "--out", "y=y.csv", "--out", "x=x.csv"];
+    killed_at(&home, "after-record", &[&new[..], &["--adopt"]].concat(), BOTH);
+    for flags in [&["old", "--out", "x=x.csv"][..], &["old", "--out", "x=x.csv", "--rerun"]] {
+        let call = run(&home, flags, "exit 9").nothing(125, "refused");
+        call.says("is being taken over by `new`, which has published at its first output").says("refrain run new");
+    }
+    run(&home, &new, "exit 9").already_published();
+    assert_eq!((home.read("x.csv").as_str(), home.read("y.csv").as_str()), ("ours\n", "ours\n"));
+}

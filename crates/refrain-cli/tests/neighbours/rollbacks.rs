@@ -2,7 +2,9 @@
 
 use crate::call::{assert_fails, home, run};
 use crate::{crashing, status};
+use refrain_testkit::freeze::{send, state, wait_for, wake};
 use refrain_testkit::program::{Home, Output};
+use rustix::process::Signal;
 use std::fs;
 
 /// The command leaves a mark when it is executed; what it writes is what the code file says.
@@ -84,6 +86,27 @@ fn recover_finishes_a_rollback_that_was_decided() {
         assert!(recover.stderr.contains("job: published"), "{point}\n{recover}");
         assert_eq!((home.read("out.csv"), status(&home, "job").1), ("one\n".into(), Some(3)), "{point}");
         assert!(!home.exists("executed"), "{point}");
+    }
+}
+
+#[test]
+fn proc_05_a_signal_ends_a_rollback_before_its_commit_and_after_it_lets_it_finish() {
+    for point in BEFORE.iter().chain(&DECIDED) {
+        let home = declared("keep", &["one", "two"]);
+        let rollback = home.refrain().env("REFRAIN_CRASH_AT", format!("{point}=stop")).spawn(["rollback", "job"]);
+        wait_for("the rollback stands still", || state(rollback.pid()) == Some('T'));
+        send(rollback.pid(), Signal::TERM);
+        wake(rollback.pid());
+        let output = rollback.wait();
+        match output.code {
+            Some(143) => {
+                assert!(BEFORE.contains(point) && output.stderr.contains("refrain got SIGTERM"), "{point}\n{output}");
+                assert_eq!(home.read("out.csv"), "two\n", "{point}");
+                run(&home, &["job"], "").published().says("finishing a rollback to version 1");
+            }
+            _ => drop(output.success()),
+        }
+        assert_eq!(home.read("out.csv"), "one\n", "{point}");
     }
 }
 

@@ -202,6 +202,7 @@ impl Attempt {
                 fingerprint: Fingerprint { digest: "blake3:00".to_owned(), parts: BTreeMap::new() },
                 sealed_at: "2025-03-24T00:00:00Z".parse().unwrap(),
                 edited: false,
+                adopts: false,
             },
         }
     }

@@ -1,6 +1,6 @@
 //! The lease at the store and the claims at the sinks: who may work for the key.
 
-use super::{Driver, Other, PAUSE, stopped_by};
+use super::{BEFORE_THE_COMMAND, Driver, Other, PAUSE, stopped_by};
 use crate::clock::Stopwatch;
 use crate::heartbeat::Heartbeat;
 use crate::holder::life_of;
@@ -52,7 +52,7 @@ impl Driver<'_> {
                 return Ok(());
             }
             if let Some(Event::Signal(signal)) = events.try_next() {
-                self.fail(stopped_by(signal));
+                self.fail(stopped_by(signal, BEFORE_THE_COMMAND));
                 return Ok(());
             }
             std::thread::sleep(PAUSE);

@@ -16,7 +16,7 @@ impl Driver<'_> {
     pub(super) fn commit(&mut self, slot: &SlotAddress, step: CommitStep, events: &EventReceiver) -> Result<()> {
         let own = step.publication.attempt == self.id;
         let request = step.request(ids::version());
-        let adopt = if self.options.adopt { Adopt::Foreign } else { Adopt::Never };
+        let adopt = if self.options.adopt || request.publication.adopts { Adopt::Foreign } else { Adopt::Never };
         let options = CommitOptions { adopt, overwrite_drift: true };
         let sink = self.boundary.sinks.of(slot)?;
         let former = self.machine.heads().get(slot).and_then(|head| head.publication.as_ref());
