@@ -240,8 +240,10 @@ impl<'b> Work<'b> {
 
     /// 5.8 to 5.10.
     pub(crate) fn publish(mut self) -> Conclusion {
-        if matches!(self.events.try_next(), Some(Event::LeaseLost)) {
-            return self.lease_lost();
+        match self.events.try_next() {
+            Some(Event::LeaseLost) => return self.lease_lost(),
+            Some(Event::Signal(signal)) => return self.abandon(stopped_by(signal, "before the commit")),
+            None => {}
         }
         self.written = true;
         match self.seal() {
