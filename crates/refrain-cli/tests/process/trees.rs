@@ -81,6 +81,30 @@ fn proc_11_a_child_that_still_writes_may_come_to_its_end_before_the_seal() {
 }
 
 #[test]
+fn proc_11_what_a_process_of_somebody_else_still_writes_to_is_not_published() {
+    for (output, file) in [("out.csv", ""), ("out/", "/part")] {
+        let home = Home::temp(BIN);
+        let asks = script(
+            &home,
+            &format!(
+                "echo line > $REFRAIN_OUT{file}; echo $REFRAIN_OUT{file} > @HOME@/asked; mv @HOME@/asked @HOME@/staged; \
+                      while [ ! -e @HOME@/go ]; do sleep 0.01; done"
+            ),
+        );
+        let running = home.spawn(args("t", output, &asks));
+        freeze::wait_for_path(&home.join("staged"));
+        // A service that writes for the command: none of its processes.
+        let writer = fs::OpenOptions::new().append(true).open(home.read("staged").trim_end()).unwrap();
+        home.write("go", "");
+        let refused = running.wait().expect_code(123).says("is still open for writing").says("fuser -v");
+        assert!(refused.stderr.ends_with("Nothing was published.\n"), "{refused}");
+        drop(writer);
+        home.run(args("t", output, &asks)).success();
+        assert_eq!(home.read(format!("{}{file}", output.trim_end_matches('/'))), "line\n");
+    }
+}
+
+#[test]
 fn proc_11_a_child_that_does_not_stop_writing_is_ended_and_its_half_output_is_not_published() {
     let home = Home::temp(BIN);
     let config = |rest: &str| {

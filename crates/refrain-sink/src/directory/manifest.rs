@@ -41,25 +41,31 @@ pub(super) enum Strictness {
 }
 
 /// Hashes a directory and writes its manifest. The manifest is not durable yet: its file is returned.
-pub(super) fn write(root: &Path, path: &Path, owner: &Owner) -> Result<(Hash, File)> {
+pub(super) fn write(root: &Path, path: &Path, owner: &Owner, accept: Accept<'_>) -> Result<(Hash, File)> {
     let trouble = |error: io::Error| problem("write the manifest", path, error);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(trouble)?;
     let mut list = BufWriter::new(file);
     serde_json::to_writer(&mut list, owner).map_err(|error| trouble(error.into()))?;
     writeln!(list).map_err(trouble)?;
-    let hash = digest(root, &mut |text| writeln!(list, "{text}").map_err(trouble))?;
+    let hash = digest(root, accept, &mut |text| writeln!(list, "{text}").map_err(trouble))?;
     let file = list.into_inner().map_err(|error| trouble(error.into_error()))?;
     Ok((hash, file))
 }
 
+/// Whether a file may be hashed as it is.
+pub(super) type Accept<'a> = &'a (dyn Fn(&File, &Path) -> Result<()> + Sync);
+
+/// What is published is hashed as it is.
+pub(super) const AS_IT_IS: Accept<'static> = &|_, _| Ok(());
+
 /// Hashes a directory and gives every line of its manifest to `list`.
-pub(super) fn digest(root: &Path, list: &mut dyn FnMut(&str) -> Result<()>) -> Result<Hash> {
+pub(super) fn digest(root: &Path, accept: Accept<'_>, list: &mut dyn FnMut(&str) -> Result<()>) -> Result<Hash> {
     let mut hasher = Hasher::new();
     hasher.update(DOMAIN);
     let mut batch: Vec<Entry> = Vec::with_capacity(BATCH);
     let mut count: u64 = 0;
     let mut fold = |batch: &mut Vec<Entry>| -> Result<()> {
-        let contents = contents(batch)?;
+        let contents = contents(batch, accept)?;
         for (entry, content) in batch.drain(..).zip(contents) {
             feed(&mut hasher, &entry, &content);
             list(&line(&entry.path, &entry.stat, &content))?;
@@ -82,7 +88,7 @@ pub(super) fn digest(root: &Path, list: &mut dyn FnMut(&str) -> Result<()>) -> R
 /// What a directory holds, as the seal would say.
 pub(crate) fn measure(root: &Path) -> Result<Measured> {
     let (mut bytes, mut files) = (0, 0);
-    let hash = digest(root, &mut |line| {
+    let hash = digest(root, AS_IT_IS, &mut |line| {
         if let Some(size) = line.strip_prefix("f ").or_else(|| line.strip_prefix("x ")) {
             files += 1;
             bytes += size.split(' ').next().and_then(|size| size.parse::<u64>().ok()).unwrap_or_default();
@@ -157,7 +163,9 @@ fn entry_difference(entry: &Entry, listed: &str, strictness: Strictness) -> Resu
     let untouched = same_inode && *ctime == stat.ctime.to_string();
     let same = match strictness {
         Strictness::Untouched => untouched || (stat.is_directory() && *ino == stat.ino.to_string()),
-        Strictness::SameContent => same_inode || stat.is_directory() || field(&content_of(entry)?) == *content,
+        Strictness::SameContent => {
+            same_inode || stat.is_directory() || field(&content_of(entry, AS_IT_IS)?) == *content
+        }
     };
     Ok((!same).then(|| format!("`{path}` changed")))
 }
@@ -239,9 +247,9 @@ fn feed(hasher: &mut Hasher, entry: &Entry, content: &Content) {
 }
 
 /// Two threads: more of them would wait for the same disk, and the machine has other work.
-fn contents(batch: &[Entry]) -> Result<Vec<Content>> {
+fn contents(batch: &[Entry], accept: Accept<'_>) -> Result<Vec<Content>> {
     const WORTH_A_THREAD: usize = 16;
-    let read = |part: &[Entry]| part.iter().map(content_of).collect::<Result<Vec<_>>>();
+    let read = |part: &[Entry]| part.iter().map(|entry| content_of(entry, accept)).collect::<Result<Vec<_>>>();
     if batch.len() < WORTH_A_THREAD {
         return read(batch);
     }
@@ -256,7 +264,7 @@ fn contents(batch: &[Entry]) -> Result<Vec<Content>> {
     })
 }
 
-fn content_of(entry: &Entry) -> Result<Content> {
+fn content_of(entry: &Entry, accept: Accept<'_>) -> Result<Content> {
     let trouble = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => crate::local::changed(&entry.place),
         _ => problem("read", &entry.place, error),
@@ -269,5 +277,6 @@ fn content_of(entry: &Entry) -> Result<Content> {
         return Ok(Content::Link(text.into_os_string().as_bytes().to_owned()));
     }
     let file = durable::open_file(&entry.place).map_err(trouble)?;
+    accept(&file, &entry.place)?;
     hash_file(&file, entry.stat.size).map(Content::File).map_err(trouble)
 }

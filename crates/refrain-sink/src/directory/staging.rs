@@ -3,7 +3,8 @@
 use super::manifest::{self, Comparison, Strictness};
 use super::walk::{Entry, Go, walk};
 use crate::local::{
-    Measured, Owner, Site, Stat, changed, digest_text, durable, incomplete, look, manifest_path, problem,
+    Measured, Owner, Site, Stat, changed, demand_unwritten, digest_text, durable, incomplete, look, manifest_path,
+    problem,
 };
 use refrain_core::{Error, Guards, Result};
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ pub(crate) fn seal(
     // Writing back and hashing need different parts of the machine.
     let (written, synced) = thread::scope(|scope| {
         let sync = scope.spawn(|| sync(&survey, staged, witness));
-        let written = manifest::write(staged, &path, owner);
+        let written = manifest::write(staged, &path, owner, &demand_unwritten);
         let synced = sync.join().unwrap_or_else(|_| Err((staged.to_owned(), io::Error::other("a thread ended early"))));
         (written, synced)
     });

@@ -1,6 +1,8 @@
 //! Sealing one file.
 
-use crate::local::{Measured, Site, Stat, changed, digest_text, durable, hash_file, incomplete, look, problem};
+use crate::local::{
+    Measured, Site, Stat, changed, demand_unwritten, digest_text, durable, hash_file, incomplete, look, problem,
+};
 use refrain_core::{Error, Guards, Result};
 use std::fs::File;
 use std::io;
@@ -22,6 +24,7 @@ pub(crate) fn seal(site: &Site<'_>, directory: &Path, staged: &Path, guards: &Gu
         ))
         .hint("copy the file to `$REFRAIN_OUT` instead of linking it"));
     }
+    demand_unwritten(&file, staged)?;
     site.demand_size(&Measured { digest: String::new(), bytes: before.size, files: 1 }, guards)?;
     let (hashed, synced) = hash_and_sync(&file, before.size);
     let hash = match hashed {

@@ -42,7 +42,7 @@ pub(crate) use identity::Identity;
 pub(crate) use problem::{look, problem};
 pub(crate) use record::{Intent, Layout, VersionLabel};
 pub(crate) use recover::Surprise;
-pub(crate) use seal::{Measured, changed, incomplete};
+pub(crate) use seal::{Measured, changed, demand_unwritten, incomplete};
 pub(crate) use site::Site;
 pub(crate) use staging::{Owner, manifest_path};
 pub(crate) use standing::{Depth, digest_text, has_digest, identity_of};

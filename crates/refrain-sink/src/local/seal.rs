@@ -8,9 +8,11 @@ use super::stat::Stat;
 use super::{Identity, LocalKind, durable, provenance};
 use refrain_core::{Error, Guards, Result, SealedData, StagingId, counted};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// What the seal found in the staged output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -181,6 +183,27 @@ impl Site<'_> {
         }
         Ok(())
     }
+}
+
+/// PROC-11: what somebody may still write to is not sealed. The command's own processes have ended; whoever else has the file
+/// open, a service that the command called for one, gets a moment to close it.
+pub(crate) fn demand_unwritten(file: &File, staged: &Path) -> Result<()> {
+    const LOOKS: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(10);
+    for _ in 0..LOOKS {
+        if refrain_writers::is_written(file) != Some(true) {
+            return Ok(());
+        }
+        sleep(PAUSE);
+    }
+    let staged = staged.display();
+    Err(Error::guard(format!(
+        "the staged output `{staged}` is still open for writing, by a process that is none of the command's"
+    ))
+    .hint(format!(
+        "let the command wait for whatever writes for it (a container, a service) to close its files; to see what it \
+         is: fuser -v {staged}"
+    )))
 }
 
 /// FS-13: after a failed fsync nobody knows which pages reached the disk, and a second one would not tell. The attempt
