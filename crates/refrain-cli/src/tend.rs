@@ -99,6 +99,7 @@ pub(crate) fn recover(context: &Context, args: &RecoverArgs) -> Result<u8> {
                 output::failure(error, Window::NothingPublished);
                 continue;
             }
+            Finding::Replaced => "published, and what another task published has taken its place",
             Finding::NothingPublished => "nothing of the attempts was published, and nothing will be",
             Finding::Running(who) => {
                 output::say(&format!("{}: still being run by {who}", one.key));

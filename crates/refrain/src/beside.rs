@@ -62,6 +62,15 @@ impl Boundary {
         Ok(adopt || (!attempts.is_empty() && attempts.iter().all(has_published_nothing)))
     }
 
+    /// Whether the run was published and somebody else's publication has taken its place.
+    pub(crate) fn was_replaced(&self, key: &Key, run: &RunRecord) -> Result<bool> {
+        let is_over = |attempt: &AttemptRecord| {
+            let outcome = attempt.ending.as_ref().map(|ending| ending.outcome);
+            matches!(outcome, Some(Outcome::Published | Outcome::Superseded))
+        };
+        Ok(self.attempts_for(key, run)?.iter().any(is_over))
+    }
+
     fn attempts_for(&self, key: &Key, run: &RunRecord) -> Result<Vec<AttemptRecord>> {
         let filter = AttemptFilter {
             task: Some(key.task.clone()),

@@ -1,7 +1,7 @@
 //! Finds runs, attempts and publications: by id, by path, by key.
 
 use crate::boundary::Boundary;
-use crate::peek::find_published;
+use crate::peek::{find_published, is_taken};
 use crate::plan::Plan;
 use crate::task::Task;
 use refrain_core::{
@@ -312,6 +312,20 @@ impl Boundary {
         let mut found = Vec::new();
         for output in outputs {
             let sink = self.sinks.of(&output.slot)?;
+            if version.is_none()
+                && let Some(head) = sink.read(&output.slot)?.filter(|head| is_taken(head, &plan.key))
+            {
+                let what = format!("output `{}` of `{}` was taken over by `{}`", output.name, plan.key, head.owner);
+                found.push((
+                    output.clone(),
+                    Err(Error::invalid(what).hint(format!(
+                        "what stands there now: refrain path {}{}",
+                        head.owner.task,
+                        self.flag_of(&head.owner)
+                    ))),
+                ));
+                continue;
+            }
             let versions = sink.versions(&output.slot)?;
             let fits = |found: &&Version| version.map_or(found.current, |v| found.generation == v);
             // What was published comes before what became of it by hand.

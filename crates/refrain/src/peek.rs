@@ -257,7 +257,7 @@ pub(crate) fn everywhere(boundary: &Boundary, key: &Key, publication: &Publicati
 }
 
 /// Whether another key took the slot over and has published there.
-fn is_taken(head: &Head, key: &Key) -> bool {
+pub(crate) fn is_taken(head: &Head, key: &Key) -> bool {
     head.owner != *key && head.publication.is_some()
 }
 
@@ -377,8 +377,14 @@ pub(crate) fn already_published(
 ) -> Conclusion {
     let mut report = Report::new(&plan.key, boundary.now());
     report.show(publication, |data| boundary.locate(&data.slot));
-    let error =
-        drift(boundary, plan, publication).unwrap_or_else(Some).or_else(|| refuse_change(plan, publication, changes));
+    let mut notes = Vec::new();
+    let mut taken = |slot: &SlotAddress, owner: &Key| {
+        let at = boundary.locate(slot);
+        report.outputs.retain(|output| output.location != at);
+        notes.push(format!("{at} is not among its outputs any more: `{owner}` has taken it over"));
+    };
+    let error = look_over(boundary, plan, publication, &mut taken).unwrap_or_else(Some);
+    let error = error.or_else(|| refuse_change(plan, publication, changes));
     match &error {
         None => {
             report.outcome = Outcome::AlreadyPublished;
@@ -389,7 +395,6 @@ pub(crate) fn already_published(
     }
     report.judge(plan.task.retry.on.as_ref());
     report.finished_at = boundary.now();
-    let mut notes = Vec::new();
     if error.is_none() && !changes.is_empty() {
         notes.push(format!(
             "{}; `--if-changed` would run it again and replace the publication",
@@ -408,6 +413,16 @@ fn refuse_change(plan: &Plan, publication: &Publication, changes: &[Difference])
 
 /// An error when what stands at a slot is not what was published there, or is another key's.
 pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication) -> Result<Option<Error>> {
+    look_over(boundary, plan, publication, &mut |_, _| {})
+}
+
+/// The same; `taken` is told of each slot at which another key publishes now, and this one no longer wants to.
+fn look_over(
+    boundary: &Boundary,
+    plan: &Plan,
+    publication: &Publication,
+    taken: &mut dyn FnMut(&SlotAddress, &Key),
+) -> Result<Option<Error>> {
     for slot in publication.run.slots() {
         let can = boundary.sinks.of(slot)?.capabilities();
         let (head, condition) = boundary.condition_seen(slot)?;
@@ -415,7 +430,9 @@ pub(crate) fn drift(boundary: &Boundary, plan: &Plan, publication: &Publication)
             if plan.outputs.iter().any(|output| output.slot == *slot) {
                 return Ok(Some(not_the_owner(boundary, plan, slot, head)));
             }
-            continue; // the task publishes elsewhere now
+            // The task publishes elsewhere now.
+            taken(slot, &head.owner);
+            continue;
         }
         let kept = if can.keeps_changes { "; what stands there now is kept as a version" } else { "" };
         let (what, kept) = match condition {

@@ -35,6 +35,8 @@ pub enum Finding {
     Sealed(AttemptId),
     /// Nothing of the attempts was published, and nothing will be.
     NothingPublished,
+    /// It was published, and what another key published has taken its place.
+    Replaced,
     /// Nothing of the attempts was published, and nothing will be; this earlier version stands.
     Standing(Generation),
     /// Nothing of the attempts was published. What this one sealed stays there, and only a run can publish it, or replace it.
@@ -150,7 +152,10 @@ impl Boundary {
                 Finding::Standing(conclusion.report.generation.unwrap_or_default())
             }
             (Outcome::Published | Outcome::AlreadyPublished, _) => Finding::Published,
-            (_, None) => Finding::NothingPublished,
+            (_, None) => match self.store.key(key)?.and_then(|state| state.run) {
+                Some(run) if self.was_replaced(key, &run)? => Finding::Replaced,
+                _ => Finding::NothingPublished,
+            },
             // Somebody took the lease since the look at it.
             (Outcome::Held | Outcome::Fenced, _) => somebody_else(),
             // Only a refusal rests on what the outputs are known to hold.

@@ -262,7 +262,12 @@ impl Boundary {
                 run.generation, published.run.generation
             )),
             (Some(run), None) => {
-                why.because.push(format!("version {} was begun and is not published yet", run.generation));
+                let what = if self.was_replaced(&plan.key, run)? {
+                    "was published, and what another task published has taken its place"
+                } else {
+                    "was begun and is not published yet"
+                };
+                why.because.push(format!("version {} {what}", run.generation));
             }
             (None, Some(published)) => why.because.push(format!(
                 "version {} stands at the sink, and this store does not know of it",

@@ -238,3 +238,27 @@ fn the_former_owner_takes_nothing_back_of_a_take_over_that_is_decided() {
     run(&home, &new, "exit 9").already_published();
     assert_eq!((home.read("x.csv").as_str(), home.read("y.csv").as_str()), ("ours\n", "ours\n"));
 }
+
+#[test]
+fn what_another_task_took_over_is_not_told_as_ones_own() {
+    let home = home();
+    run(&home, &["a", "--out", "x=x.csv", "--out", "y=y.csv"], BOTH).published();
+    run(&home, &["b", "--out", "y=y.csv", "--adopt"], "echo theirs > $REFRAIN_OUT_Y").published();
+    let call = run(&home, &["a", "--out", "x=x.csv"], "exit 9").already_published();
+    let call = call.says("y.csv is not among its outputs any more: `b` has taken it over");
+    let outputs: Vec<_> = call.report["outputs"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    assert_eq!(outputs, ["x"], "{}", call.report);
+    let path = home.run(["path", "a"]).expect_code(125).says("output `y` of `a` was taken over by `b`");
+    assert_eq!(path.stdout.lines().count(), 1, "{path}");
+    path.says("refrain path b");
+}
+
+#[test]
+fn what_was_published_and_taken_over_before_it_was_settled_is_not_denied() {
+    let home = home();
+    killed_at(&home, "after-record", &["a", "--out", "x.csv"], OURS);
+    run(&home, &["b", "--out", "x.csv", "--adopt"], THEIRS).published();
+    home.run(["recover"]).success().says("a: published, and what another task published has taken its place");
+    let why = home.run(["why", "a"]).success();
+    assert!(why.stdout.contains("version 1 was published, and what another task published"), "{why}");
+}
