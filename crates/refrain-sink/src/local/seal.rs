@@ -130,7 +130,8 @@ impl Site<'_> {
         };
         let hint = match self.kind() {
             LocalKind::File if stat.is_directory() => "a directory output is declared with a trailing `/`",
-            LocalKind::Directory => "a file output is declared without a trailing `/`",
+            LocalKind::Directory if stat.is_file() => "a file output is declared without a trailing `/`",
+            LocalKind::Directory => "make the directory itself at `$REFRAIN_OUT`",
             LocalKind::File => "write the file itself to `$REFRAIN_OUT`",
         };
         Err(Error::guard(format!(
