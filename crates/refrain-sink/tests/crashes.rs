@@ -1,18 +1,18 @@
-//! Power cuts at every step of a commit, and many who come at once.
+//! Power cuts at every step of a commit, homes that were copied in the middle of one, and many who come at once.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod support;
 
-use refrain_core::{ClaimAnswer, CommitAnswer, Condition, CrashPoint, ErrorKind, Sink};
-use refrain_sink::{LocalKind, prepare_volume};
+use refrain_core::{ClaimAnswer, CommitAnswer, Condition, CrashPoint, ErrorKind, Holder, Sink, SlotAddress, Token};
+use refrain_sink::{LocalKind, LocalSink, prepare_volume};
 use refrain_testkit::mounts::Mount;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use support::{Content, Home, STRICT, commit_and_die, tree};
+use support::{Attempt, Content, Home, STRICT, commit_and_die, tree};
 
 const POINTS: [Option<CrashPoint>; 6] = [
     Some(CrashPoint::BeforeIntent),
@@ -116,6 +116,141 @@ fn fs_01_fs_02_a_power_cut_on_ext4_leaves_whole_old_or_new() {
 #[test]
 fn fs_01_fs_02_a_power_cut_on_xfs_leaves_whole_old_or_new() {
     power_cuts(Mount::xfs(320));
+}
+
+/// The home as its copy on another place: every inode is another one.
+fn copied(home: &Home, to: Home) -> Home {
+    let status = Command::new("cp").arg("-a").arg(home.path().join(".")).arg(to.path()).status().unwrap();
+    assert!(status.success());
+    to
+}
+
+/// A commit of the new content that died at the point, in a copy of its home, and what the copy holds beside it.
+struct Copied {
+    kind: LocalKind,
+    home: Home,
+    slot: SlotAddress,
+    dead: Attempt,
+}
+
+impl Copied {
+    fn at(point: CrashPoint, kind: LocalKind, former: bool, homes: [Home; 2]) -> Self {
+        let [home, to] = homes;
+        let sink = home.sink(kind);
+        let slot = home.slot(&sink, if kind == LocalKind::File { "out" } else { "out/" });
+        if former {
+            home.publish(&sink, &slot, 1, &content(kind, false));
+        }
+        let dead = home.attempt(2, std::slice::from_ref(&slot));
+        let request = dead.prepare(&sink, &slot, &content(kind, true));
+        commit_and_die(&home, kind, point, &slot, &request);
+        Self { kind, home: copied(&home, to), slot, dead }
+    }
+
+    fn sink(&self) -> LocalSink {
+        self.home.sink(self.kind)
+    }
+
+    fn target(&self) -> PathBuf {
+        self.home.join("out")
+    }
+
+    /// Whoever takes the lock next.
+    fn next_holder(&self) -> Condition {
+        let (sink, next) = (self.sink(), self.home.attempt(2, std::slice::from_ref(&self.slot)));
+        let later = Holder { token: Token::new(99), ..next.holder };
+        let head = Attempt { holder: later, ..next }.claim(&sink, &self.slot);
+        assert!(head.shows(self.dead.holder.attempt));
+        sink.condition(&self.slot, Some(&head)).unwrap()
+    }
+
+    /// The replaced versions: where they lie, and whether they are said to be changed by hand.
+    fn kept(&self) -> Vec<(PathBuf, bool)> {
+        let versions = self.sink().versions(&self.slot).unwrap();
+        let kept = versions.into_iter().filter(|version| !version.current);
+        kept.map(|version| (PathBuf::from(&version.locations[0]), version.edited)).collect()
+    }
+}
+
+fn edit(kind: LocalKind, target: &Path) {
+    match kind {
+        LocalKind::File => fs::write(target, "mad").unwrap(),
+        LocalKind::Directory => fs::write(target.join("a"), "mad").unwrap(),
+    }
+}
+
+#[test]
+fn a_decided_commit_is_carried_out_in_a_copy_of_its_home() {
+    let (below, plain) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let poor = Mount::bindfs(below.path());
+    for filesystem in [plain.path().to_owned(), poor.path()] {
+        for kind in [LocalKind::File, LocalKind::Directory] {
+            for point in [CrashPoint::AfterIntent, CrashPoint::AfterRename] {
+                for former in [false, true] {
+                    let case = format!("{kind:?}, {point}, {former}, {}", filesystem.display());
+                    let homes = [Home::at(&filesystem), Home::at(&filesystem)];
+                    let copy = Copied::at(point, kind, former, homes);
+                    let before = copy.sink().read(&copy.slot).unwrap();
+                    let landed = before.is_some_and(|head| head.shows(copy.dead.holder.attempt));
+                    assert_eq!(landed, point == CrashPoint::AfterRename, "{case}");
+                    assert_eq!(copy.next_holder(), Condition::Intact, "{case}");
+                    assert_eq!(seen(kind, &copy.target()), Some(true), "{case}");
+                    let kept: Vec<_> = copy.kept().iter().map(|(at, edited)| (seen(kind, at), *edited)).collect();
+                    assert_eq!(kept, if former { vec![(Some(false), false)] } else { Vec::new() }, "{case}");
+                    assert_eq!(copy.home.leftovers(), Vec::<String>::new(), "{case}");
+                }
+            }
+        }
+    }
+    drop(poor);
+}
+
+#[test]
+fn what_was_changed_by_hand_is_noticed_in_a_copy_of_a_home_too() {
+    for kind in [LocalKind::File, LocalKind::Directory] {
+        let read = |at: &Path| fs::read_to_string(if kind == LocalKind::File { at.to_owned() } else { at.join("a") });
+        // Before the rename the changed one is what it displaces; after it, what stands is no more what was published.
+        let copy = Copied::at(CrashPoint::AfterIntent, kind, true, [Home::new(), Home::new()]);
+        edit(kind, &copy.target());
+        assert_eq!(copy.next_holder(), Condition::Intact);
+        assert_eq!(seen(kind, &copy.target()), Some(true));
+        let [(changed, edited)] = copy.kept().try_into().unwrap();
+        assert_eq!((read(&changed).unwrap().as_str(), edited), ("mad", true));
+
+        let copy = Copied::at(CrashPoint::AfterRename, kind, true, [Home::new(), Home::new()]);
+        edit(kind, &copy.target());
+        assert!(matches!(copy.next_holder(), Condition::Drifted(_)));
+        assert_eq!(read(&copy.target()).unwrap(), "mad");
+        let [(former, edited)] = copy.kept().try_into().unwrap();
+        assert_eq!((seen(kind, &former), edited), (Some(false), false));
+
+        // What fits nowhere is carried nowhere.
+        let copy = Copied::at(CrashPoint::AfterIntent, kind, true, [Home::new(), Home::new()]);
+        let name = copy.home.leftovers().into_iter().find(|name| name.ends_with(".0")).unwrap();
+        edit(kind, &copy.home.slots().join(name).join("out"));
+        assert!(matches!(copy.next_holder(), Condition::Drifted(_)));
+        assert_eq!(seen(kind, &copy.target()), Some(false));
+    }
+}
+
+#[test]
+fn in_its_own_home_the_inode_decides_whatever_the_content() {
+    for kind in [LocalKind::File, LocalKind::Directory] {
+        let home = Home::new();
+        let sink = home.sink(kind);
+        let slot = home.slot(&sink, if kind == LocalKind::File { "out" } else { "out/" });
+        home.publish(&sink, &slot, 1, &content(kind, true));
+        let request = home.attempt(2, std::slice::from_ref(&slot)).prepare(&sink, &slot, &content(kind, true));
+        commit_and_die(&home, kind, CrashPoint::AfterRename, &slot, &request);
+        // Somebody puts another in its place; what was exchanged has the content of what was published.
+        fs::rename(home.join("out"), home.join("away")).unwrap();
+        fs::create_dir(home.join("made")).unwrap();
+        content(kind, false).write(&home.join("made/out"));
+        fs::rename(home.join("made/out"), home.join("out")).unwrap();
+        let head = home.attempt(2, std::slice::from_ref(&slot)).claim(&sink, &slot);
+        assert!(matches!(sink.condition(&slot, Some(&head)).unwrap(), Condition::Drifted(_)));
+        assert_eq!(seen(kind, &home.join("out")), Some(false), "{kind:?}: nothing is exchanged a second time");
+    }
 }
 
 #[test]

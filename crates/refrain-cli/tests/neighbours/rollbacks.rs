@@ -1,11 +1,12 @@
 //! Rollbacks that are killed, and rollbacks that hold.
 
 use crate::call::{assert_fails, home, run};
-use crate::{crashing, status};
+use crate::{crashing, killed_at, status};
 use refrain_testkit::freeze::{send, state, wait_for, wake};
 use refrain_testkit::program::{Home, Output};
 use rustix::process::Signal;
 use std::fs;
+use std::process::Command;
 
 /// The command leaves a mark when it is executed; what it writes is what the code file says.
 fn declared(on_change: &str, versions: &[&str]) -> Home {
@@ -356,4 +357,26 @@ fn who_reads_a_version_that_was_changed_by_hand_is_told() {
         .published()
         .says("input `job` is version 3 of `job`, which is version 1 as it was changed by hand");
     assert_eq!(home.read("read.csv"), "HAND\n");
+}
+
+#[test]
+fn a_home_that_is_copied_while_a_commit_is_decided_finishes_it_and_goes_back_to_the_version_before() {
+    let both = |home: &Home| [home.read("a.txt"), home.read("d/it")];
+    for point in ["after-intent", "after-rename"] {
+        let home = home();
+        let flags = ["job", "--out", "a=a.txt", "--out", "d=d/", "--rerun"];
+        let script = |word: &str| format!("echo {word} > $REFRAIN_OUT_A; echo {word} > $REFRAIN_OUT_D/it");
+        run(&home, &flags, &script("one")).published();
+        killed_at(&home, point, &flags, &script("two"));
+        let copied = tempfile::tempdir().unwrap();
+        let status = Command::new("cp").arg("-a").arg(home.join(".")).arg(copied.path()).status().unwrap();
+        assert!(status.success());
+        let copy = Home::at(env!("CARGO_BIN_EXE_refrain"), copied.path());
+        run(&copy, &flags[..5], "exit 9").already_published();
+        assert_eq!(both(&copy), ["two\n", "two\n"], "{point}");
+        copy.run(["rollback", "job", "--to", "1"]).success();
+        assert_eq!(both(&copy), ["one\n", "one\n"], "{point}");
+        assert!(!copy.run(["rollback", "job", "--to", "2"]).success().stderr.contains("by hand"), "{point}");
+        assert_eq!(both(&copy), ["two\n", "two\n"], "{point}");
+    }
 }

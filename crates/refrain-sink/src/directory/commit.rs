@@ -1,8 +1,6 @@
 //! How a directory becomes visible.
 
-use crate::local::{
-    Intent, Layout, Site, Stat, Surprise, VersionLabel, durable, has_label, label_of, relative, write_label,
-};
+use crate::local::{Intent, Layout, Site, Stat, Surprise, VersionLabel, durable, has_label, relative, write_label};
 use refrain_core::Result;
 use std::fs;
 use std::io;
@@ -66,7 +64,7 @@ fn link_text(site: &Site<'_>, version: &Path) -> std::path::PathBuf {
 /// What was published lies among the versions already and is only labelled. What else stands at the target gets a
 /// second name there, unless it is a link to something that is kept in any case.
 fn keep_link(site: &Site<'_>, standing: &Stat, intent: &Intent) -> io::Result<()> {
-    let label = label_of(intent.displaced.as_ref(), standing);
+    let label = site.label_of(intent.displaced.as_ref(), &site.target, standing);
     let shown = if standing.is_link() { site.version_link() } else { None };
     let published = label.attempt.map(|attempt| site.version_place(label.generation, attempt));
     if let Some(published) = published

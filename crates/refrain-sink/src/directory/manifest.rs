@@ -98,6 +98,19 @@ pub(crate) fn measure(root: &Path) -> Result<Measured> {
     Ok(Measured { digest: digest_text(&hash), bytes, files })
 }
 
+/// Whether a directory holds what was sealed. It is read only when the number and the sizes of its files speak for it.
+pub(crate) fn holds(root: &Path, sealed: &Measured) -> Result<bool> {
+    let (mut bytes, mut files) = (0, 0);
+    walk(root, &mut |entry| {
+        if entry.stat.is_file() {
+            files += 1;
+            bytes += entry.stat.size;
+        }
+        Ok(Go::On)
+    })?;
+    Ok((bytes, files) == (sealed.bytes, sealed.files) && measure(root)?.digest == sealed.digest)
+}
+
 /// Answer of [`compare`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {

@@ -7,7 +7,7 @@ mod staging;
 mod walk;
 
 pub(crate) use commit::{copy, layout, switch_link};
-pub(crate) use manifest::measure;
+pub(crate) use manifest::{holds, measure};
 pub(crate) use resolve::{difference, staged_difference};
 pub(crate) use staging::seal;
 pub(crate) use walk::{Go, walk};

@@ -1,6 +1,6 @@
 //! How a file becomes visible.
 
-use crate::local::{FRESH_COPY, Intent, Site, Stat, Surprise, durable, label_of};
+use crate::local::{FRESH_COPY, Intent, Site, Stat, Surprise, durable};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -32,11 +32,13 @@ fn switch_without_exchange(site: &Site<'_>, staged: &Path, intent: &Intent, surp
     if intent.displaced.is_none() && surprise == Surprise::Refuse {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    site.keep_as(&label_of(intent.displaced.as_ref(), &standing), |place| match durable::link(target, place) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && are_one(target, place)? => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        Err(_) => copy_durably(target, place),
-        Ok(()) => Ok(()),
+    site.keep_as(&site.label_of(intent.displaced.as_ref(), target, &standing), |place| {
+        match durable::link(target, place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && are_one(target, place)? => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            Err(_) => copy_durably(target, place),
+            Ok(()) => Ok(()),
+        }
     })?;
     durable::replace(staged, target)
 }

@@ -244,7 +244,7 @@ impl Site<'_> {
             durable::remove(&staged)?;
             durable::replace(&version, &staged)
         };
-        match (self.whereabouts(intent), &intent.layout) {
+        match (self.whereabouts_by_inode(intent), &intent.layout) {
             (Ok(Whereabouts::Staged), _) => true,
             (Ok(Whereabouts::Version), Layout::Link { version }) => take_back(version).is_ok(),
             _ => false,

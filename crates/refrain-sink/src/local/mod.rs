@@ -47,7 +47,7 @@ pub(crate) use site::Site;
 pub(crate) use staging::{Owner, manifest_path};
 pub(crate) use standing::{Depth, digest_text, has_digest, identity_of};
 pub(crate) use stat::Stat;
-pub(crate) use versions::{FRESH_COPY, has_label, label_of, write_label};
+pub(crate) use versions::{FRESH_COPY, has_label, write_label};
 
 use jiff::Timestamp;
 use refrain_core::{

@@ -1,6 +1,8 @@
 //! What a head record holds (docs/FORMATS.md).
 
+use super::Identity;
 use super::seal::Measured;
+use super::stat::Stat;
 use refrain_core::{AttemptId, Generation, Head, Publication, SealedData};
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +40,7 @@ pub(crate) struct Intent {
     pub(crate) identity: String,
     /// Its size, in bytes, for people.
     pub(crate) bytes: u64,
-    /// Its digest, for people: not evidence (9.5).
+    /// Its digest, for people: where the content decides (9.5), the head's publication tells it.
     pub(crate) digest: String,
     /// How it becomes visible.
     pub(crate) layout: Layout,
@@ -70,6 +72,13 @@ pub(crate) struct Displaced {
     pub(crate) identity: String,
     /// Which version it is.
     pub(crate) version: VersionLabel,
+}
+
+impl Displaced {
+    /// Whether this is the very inode.
+    pub(crate) fn is(&self, stat: &Stat) -> bool {
+        self.identity.parse::<Identity>().is_ok_and(|identity| identity.is(stat))
+    }
 }
 
 /// Names a kept version of a slot, and says what is known of it.

@@ -2,6 +2,7 @@
 
 use super::problem::{look, problem};
 use super::record::{Displaced, Intent, Layout, Record};
+use super::seal::Measured;
 use super::site::{Locked, Site};
 use super::{LocalKind, durable};
 use refrain_core::{Error, ErrorKind, Head, Result};
@@ -44,14 +45,14 @@ impl Locked<'_, '_> {
         };
         // Its writer may have died before the sync: a power cut could take the intent back and leave the rename.
         self.journal.make_durable().map_err(|error| undone(site, error))?;
-        self.carry_forward(&intent).map_err(|error| undone(site, error))?;
+        self.carry_forward(&last.head, &intent).map_err(|error| undone(site, error))?;
         self.land(&last.head, &intent)
     }
 
     /// 9.3 (i) to (iii). That the data is gone needs no mark in the head: its identity shows it (13.2).
-    fn carry_forward(&self, intent: &Intent) -> Result<()> {
+    fn carry_forward(&self, head: &Head, intent: &Intent) -> Result<()> {
         let site = self.site;
-        match site.whereabouts(intent)? {
+        match site.whereabouts(head, intent)? {
             Whereabouts::Target | Whereabouts::Gone => Ok(()),
             Whereabouts::Staged | Whereabouts::Version => {
                 durable::make_directories(site.parent())
@@ -92,28 +93,61 @@ impl Locked<'_, '_> {
 }
 
 impl Site<'_> {
-    /// The inode test (9.3). The target comes first: where a file is moved by a second hard link, both names may show it.
-    pub(crate) fn whereabouts(&self, intent: &Intent) -> Result<Whereabouts> {
-        if self.has_landed(intent)? {
+    /// The inode test (9.3), and where it finds nothing, the content (9.5).
+    fn whereabouts(&self, head: &Head, intent: &Intent) -> Result<Whereabouts> {
+        match self.whereabouts_by_inode(intent)? {
+            Whereabouts::Gone => self.find(intent, &|path| self.shows_copy(head, intent, path)),
+            found => Ok(found),
+        }
+    }
+
+    pub(crate) fn whereabouts_by_inode(&self, intent: &Intent) -> Result<Whereabouts> {
+        self.find(intent, &|path| shows(path, intent))
+    }
+
+    /// Looks at the target alone, unless the inode test finds the data nowhere.
+    pub(crate) fn has_landed(&self, head: &Head, intent: &Intent) -> Result<bool> {
+        Ok(match self.whereabouts_by_inode(intent)? {
+            Whereabouts::Target => true,
+            Whereabouts::Staged | Whereabouts::Version => false,
+            Whereabouts::Gone => self.is_visible(intent, &|path| self.shows_copy(head, intent, path))?,
+        })
+    }
+
+    /// The target comes first: where a file is moved by a second hard link, both names may show it.
+    fn find(&self, intent: &Intent, is: &dyn Fn(&Path) -> Result<bool>) -> Result<Whereabouts> {
+        if self.is_visible(intent, is)? {
             return Ok(Whereabouts::Target);
         }
-        if shows(&self.place(&intent.staged)?, intent)? {
+        if is(&self.place(&intent.staged)?)? {
             return Ok(Whereabouts::Staged);
         }
         match &intent.layout {
-            Layout::Link { version } if shows(&self.place(version)?, intent)? => Ok(Whereabouts::Version),
+            Layout::Link { version } if is(&self.place(version)?)? => Ok(Whereabouts::Version),
             _ => Ok(Whereabouts::Gone),
         }
     }
 
-    pub(crate) fn has_landed(&self, intent: &Intent) -> Result<bool> {
+    fn is_visible(&self, intent: &Intent, is: &dyn Fn(&Path) -> Result<bool>) -> Result<bool> {
         match &intent.layout {
-            Layout::Real => shows(&self.target, intent),
+            Layout::Real => is(&self.target),
             Layout::Link { version } => {
                 let version = self.place(version)?;
-                Ok(self.links_to(&version)? && shows(&version, intent)?)
+                Ok(self.links_to(&version)? && is(&version)?)
             }
         }
+    }
+
+    /// Whether the intent's data is at the path of a home that was copied, where every inode is another one. What is
+    /// known to be what the intent displaces is not its data, though the content be the same.
+    fn shows_copy(&self, head: &Head, intent: &Intent, path: &Path) -> Result<bool> {
+        let publication = head.publication.as_ref();
+        let Some(data) = publication.and_then(|it| it.data_for(self.slot)) else { return Ok(false) };
+        let Some(stat) = look(path)? else { return Ok(false) };
+        if intent.displaced.as_ref().is_some_and(|displaced| displaced.is(&stat)) {
+            return Ok(false);
+        }
+        self.holds(path, &stat, &Measured::of(data))
     }
 
     /// Makes the data visible in one step. After an error nothing moved, or the inode test tells.

@@ -74,15 +74,15 @@ impl<'s> Site<'s> {
         let contents = journal::read(&self.head_path())?;
         let Some(last) = contents.last else { return Ok(None) };
         match &last.intent {
-            Some(intent) if !self.has_landed(intent)? => Ok(contents.before.map(|record| record.head)),
+            Some(intent) if !self.has_landed(&last.head, intent)? => Ok(contents.before.map(|record| record.head)),
             _ => Ok(Some(last.head)),
         }
     }
 
     /// Whether a commit is decided and not carried out.
     pub(crate) fn is_decided(&self) -> Result<bool> {
-        let last = journal::read(&self.head_path())?.last;
-        last.and_then(|record| record.intent).map_or(Ok(false), |intent| Ok(!self.has_landed(&intent)?))
+        let Some(last) = journal::read(&self.head_path())?.last else { return Ok(false) };
+        last.intent.map_or(Ok(false), |intent| Ok(!self.has_landed(&last.head, &intent)?))
     }
 
     pub(crate) fn kind(&self) -> LocalKind {

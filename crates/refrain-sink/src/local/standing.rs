@@ -1,6 +1,7 @@
 //! What stands at the target, compared with what the head says (PROTOCOL 13.2).
 
 use super::problem::{look, problem};
+use super::seal::Measured;
 use super::site::Site;
 use super::stat::Stat;
 use super::{LocalKind, durable, hash_file};
@@ -63,6 +64,18 @@ impl Site<'_> {
             )),
             Standing::Drifted(_, difference) => Condition::Drifted(difference),
         })
+    }
+}
+
+impl Site<'_> {
+    /// Whether what lies at the path is by its content what was sealed. Sizes come first: nothing is read in vain.
+    pub(crate) fn holds(&self, path: &Path, stat: &Stat, sealed: &Measured) -> Result<bool> {
+        match self.kind() {
+            LocalKind::File => {
+                Ok(stat.is_file() && stat.size == sealed.bytes && has_digest(path, stat.size, &sealed.digest)?)
+            }
+            LocalKind::Directory => Ok(stat.is_directory() && crate::directory::holds(path, sealed)?),
+        }
     }
 }
 

@@ -56,8 +56,18 @@ impl Site<'_> {
     /// Moves what was displaced from the staging place to the versions. What nobody expected there was changed by
     /// hand at the last moment, and is kept as such.
     pub(crate) fn keep(&self, from: &Path, stat: &Stat, displaced: Option<&Displaced>) -> Result<()> {
-        self.keep_as(&label_of(displaced, stat), |place| move_to_free(from, place))
+        self.keep_as(&self.label_of(displaced, from, stat), |place| move_to_free(from, place))
             .map_err(|error| problem("keep the replaced version of", &self.target, error))
+    }
+
+    /// The label for what stands where something else was displaced, or the very thing: by its inode, or, as anywhere,
+    /// by the content under another one. What nobody expected there was changed by hand.
+    pub(crate) fn label_of(&self, displaced: Option<&Displaced>, at: &Path, stat: &Stat) -> VersionLabel {
+        let Some(displaced) = displaced else { return VersionLabel::of(None, true) };
+        let version = &displaced.version;
+        // What cannot be read is not known to be what was published.
+        let same = || version.sealed.as_ref().is_some_and(|sealed| self.holds(at, stat, sealed).unwrap_or(false));
+        if displaced.is(stat) || same() { version.clone() } else { version.clone().changed() }
     }
 
     /// Fills the place of a version by `put`, in one step; it must fail with EEXIST when the place is taken.
@@ -327,18 +337,6 @@ impl Site<'_> {
             Err(error) => Err(error),
         };
         list.map_err(|error| problem("list", &directory, error))
-    }
-}
-
-/// The label for what stands where something else was displaced, or the very thing. What nobody expected there was
-/// changed by hand.
-pub(crate) fn label_of(displaced: Option<&Displaced>, stat: &Stat) -> VersionLabel {
-    match displaced {
-        Some(displaced) if displaced.identity.parse::<Identity>().is_ok_and(|identity| identity.is(stat)) => {
-            displaced.version.clone()
-        }
-        Some(displaced) => displaced.version.clone().changed(),
-        None => VersionLabel::of(None, true),
     }
 }
 
