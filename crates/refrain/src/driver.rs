@@ -233,7 +233,7 @@ impl<'b> Driver<'b> {
             self.machine.failed();
         }
         if let Some(answer) = self.machine.answer().cloned() {
-            let conclusion = conclude::conclude(self, &answer);
+            let mut conclusion = conclude::conclude(self, &answer);
             self.reach(CrashPoint::BeforeFinish);
             self.settle_predecessors();
             if let Some(holder) = self.machine.holder() {
@@ -242,7 +242,7 @@ impl<'b> Driver<'b> {
                     tracing::warn!(rule = "5.10", %error, "the end could not be recorded");
                 }
             }
-            settle::clean_up(self, &answer);
+            conclusion.notes.extend(settle::clean_up(self, &answer));
             self.reach(CrashPoint::AfterFinish);
             self.conclusion = Some(conclusion);
         }

@@ -2,6 +2,7 @@
 //! versions beyond the task's `keep`. Never by age or by name alone (PROTOCOL 7).
 
 use crate::boundary::Boundary;
+use crate::report::in_one_line;
 use crate::sealed::SealedRun;
 use refrain_core::{
     AttemptFilter, AttemptId, Error, Generation, Head, Input, Keep, Key, Result, RunRecord, SlotAddress, Staged,
@@ -51,11 +52,11 @@ impl Boundary {
     /// call.
     pub fn collect(&self, dry_run: bool) -> Result<Collected> {
         let mut collected = Collected::default();
+        // Versions come first: what was replaced and not kept aside yet lies among the staging.
+        self.collect_versions(dry_run, &mut collected)?;
         self.collect_staging(dry_run, &mut collected)?;
         self.collect_pins(dry_run, &mut collected);
-        self.collect_versions(dry_run, &mut collected)?;
-        collected.outputs =
-            self.trim_outputs(dry_run, &mut |place, error| collected.kept.push(format!("{place}: {error}")));
+        collected.outputs = self.trim_outputs(dry_run, &mut |place, error| collected.keep(place, in_one_line(error)));
         if !dry_run {
             match self.store.compact_attempts(ATTEMPTS_KEPT, BATCH) {
                 // It is told already.
@@ -107,7 +108,7 @@ impl Boundary {
                 };
                 match removed {
                     Ok(()) => collected.staging.push(place),
-                    Err(error) => collected.keep(&place, error),
+                    Err(error) => collected.keep(&place, in_one_line(&error)),
                 }
             }
         }
@@ -173,12 +174,12 @@ impl Boundary {
                     released.insert(owner);
                     collected.pins.push(place);
                 }
-                Err(error) => collected.keep(&place, error),
+                Err(error) => collected.keep(&place, in_one_line(&error)),
             }
         }
         match self.inputs.sweep(&released, dry_run) {
             Ok(views) => collected.pins.extend(views.iter().map(|view| view.display().to_string())),
-            Err(error) => collected.keep("views of inputs", error),
+            Err(error) => collected.keep("views of inputs", in_one_line(&error)),
         }
     }
 
@@ -218,7 +219,7 @@ impl Boundary {
             for slot in run.slots() {
                 match self.sinks.of(slot).and_then(|sink| sink.trim(slot, &keep, now, dry_run)) {
                     Ok(trimmed) => collected.versions.extend(trimmed.into_iter().flat_map(|version| version.locations)),
-                    Err(error) => collected.keep(&self.locate(slot), error),
+                    Err(error) => collected.keep(&self.locate(slot), in_one_line(&error)),
                 }
             }
             Ok(())

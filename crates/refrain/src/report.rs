@@ -352,6 +352,12 @@ impl InputReport {
     }
 }
 
+/// An error in one line, with its causes and what helps.
+pub(crate) fn in_one_line(error: &Error) -> String {
+    let ErrorReport { message, hint, .. } = ErrorReport::of(error);
+    hint.map_or_else(|| message.clone(), |hint| format!("{message}; {hint}"))
+}
+
 impl ErrorReport {
     /// The error, its causes joined into the message.
     pub(crate) fn of(error: &Error) -> Self {

@@ -2,6 +2,7 @@
 
 use crate::boundary::Boundary;
 use crate::driver::Driver;
+use crate::report::in_one_line;
 use refrain_core::{
     Answer, AttemptFilter, AttemptId, AttemptRecord, Ending, Head, Holder, Input, Key, Outcome, Result, Retry,
     SlotAddress, Verdict, Window, verdict,
@@ -119,12 +120,13 @@ fn shows_everywhere(driver: &Driver<'_>, attempt: AttemptId) -> bool {
         .all(|slot| heads.get(slot).is_some_and(|head| head.shows(attempt) || head.generation() > run.generation))
 }
 
-/// Lets go what a published run needs no more. Best effort: `refrain gc` does the rest.
-pub(crate) fn clean_up(driver: &mut Driver<'_>, answer: &Answer) {
+/// Lets go what a published run needs no more. Best effort: `refrain gc` does the rest. Returns what a person should know.
+pub(crate) fn clean_up(driver: &mut Driver<'_>, answer: &Answer) -> Vec<String> {
+    let mut notes = Vec::new();
     if !matches!(answer, Answer::Published) {
-        return;
+        return notes;
     }
-    let Some(publication) = &driver.sealed else { return };
+    let Some(publication) = &driver.sealed else { return notes };
     let boundary = driver.boundary;
     for owner in publication.run.inputs.iter().filter_map(owner_of).collect::<BTreeSet<_>>() {
         if let Err(error) = boundary.inputs.release(owner) {
@@ -135,7 +137,9 @@ pub(crate) fn clean_up(driver: &mut Driver<'_>, answer: &Answer) {
         let trimmed =
             boundary.sinks.of(slot).and_then(|sink| sink.trim(slot, &driver.plan.task.keep, boundary.now(), false));
         if let Err(error) = trimmed {
-            tracing::warn!(%slot, %error, "old versions could not be removed");
+            tracing::warn!(%slot, %error, "the versions could not be put in order");
+            notes.push(in_one_line(&error));
         }
     }
+    notes
 }

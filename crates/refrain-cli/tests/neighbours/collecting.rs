@@ -4,7 +4,7 @@ use crate::call::{assert_fails, home, names, run};
 use crate::killed_at;
 use refrain_testkit::mounts::Mount;
 use refrain_testkit::program::Home;
-use refrain_testkit::strace::{inject, trace};
+use refrain_testkit::strace::{inject, inject_on_path, trace};
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -17,6 +17,11 @@ fn head_of(home: &Home, output: &str) -> std::path::PathBuf {
     let found = named.next().unwrap_or_else(|| panic!("no head names {output}"));
     assert_eq!(named.next(), None, "one head names {output}");
     found
+}
+
+/// The name of the home's only slot.
+fn slot_of(home: &Home) -> String {
+    head_of(home, "out").file_stem().unwrap().to_str().unwrap().to_owned()
 }
 
 /// A whole line with a wrong checksum: damage that no crash leaves.
@@ -196,4 +201,41 @@ fn a_directory_output_around_the_output_of_another_task_is_refused_and_that_outp
         assert_eq!(home.read("tree/inner.csv"), "inner\n");
     }
     run(&home, &["inner", "--out", "tree/inner.csv"], "exit 9").already_published();
+}
+
+#[test]
+fn a_replaced_version_for_which_there_was_no_room_is_told_listed_and_moved_by_the_next_gc() {
+    for output in ["out", "out/"] {
+        let home = home();
+        let (place, file) = if output == "out" { ("$REFRAIN_OUT", "out") } else { ("$REFRAIN_OUT/a", "out/a") };
+        let script = |word: &str| format!("echo {word} > {place}");
+        run(&home, &["job", "--out", output], &script("one")).published();
+        let rerun = ["run", "job", "--out", output, "--rerun", "--", "sh", "-c"];
+        let command = home.refrain().command(rerun.into_iter().map(str::to_owned).chain([script("two")]));
+        let versions = home.join(".refrain/versions");
+        let full = inject_on_path(&command, "mkdir:error=ENOSPC", &versions.join(slot_of(&home))).success();
+        let full = full.says("note: cannot keep aside").says("no space is left on").says("`refrain gc`");
+        assert_eq!(home.read(file), "two\n");
+        let path = home.run(["path", "job", "--version", "1"]).success().stdout;
+        assert!(full.stderr.contains(&format!("cannot keep aside `{}`", path.trim())), "{path}\n{full}");
+        home.run(["gc"]).success();
+        let path = home.run(["path", "job", "--version", "1"]).success().stdout;
+        assert!(std::path::Path::new(path.trim()).starts_with(&versions), "{path}");
+        assert_eq!(stagings(&home), Vec::<String>::new());
+        let back = home.run(["rollback", "job"]).success();
+        assert_eq!(home.read(file), "one\n", "{back}");
+    }
+}
+
+#[test]
+fn a_rollback_goes_back_to_a_version_for_which_there_was_no_room() {
+    let home = home();
+    run(&home, &["job", "--out", "out"], "echo one > $REFRAIN_OUT").published();
+    let rerun = ["run", "job", "--out", "out", "--rerun", "--", "sh", "-c", "echo two > $REFRAIN_OUT"];
+    let place = home.join(".refrain/versions").join(slot_of(&home));
+    inject_on_path(&home.refrain().command(rerun), "mkdir:error=ENOSPC", &place).success();
+    home.run(["rollback", "job"]).success();
+    assert_eq!(home.read("out"), "one\n");
+    home.run(["rollback", "job", "--to", "2"]).success();
+    assert_eq!(home.read("out"), "two\n");
 }

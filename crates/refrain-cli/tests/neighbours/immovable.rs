@@ -1,7 +1,7 @@
 //! What cannot be moved is told before anything is decided, and never leaves two outputs on different attempts.
 
 use crate::call::{home, run};
-use crate::crashing;
+use crate::{crashing, killed_at};
 use refrain_testkit::freeze::{state, wait_for, wake};
 use refrain_testkit::program::{Home, Output};
 use std::fs;
@@ -123,4 +123,23 @@ fn a_lock_that_is_removed_under_a_stopped_holder_costs_it_its_commit() {
     assert_ne!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(home.read("out.txt"), "two\n");
     run(&home, &flags[..3], &write("three")).already_published();
+}
+
+#[test]
+fn gc_names_what_keeps_it_from_removing_a_staging() {
+    let home = home();
+    let flags = ["job", "--out", "out"];
+    killed_at(&home, "before-commit", &flags, "echo dead > $REFRAIN_OUT");
+    run(&home, &flags, "echo data > $REFRAIN_OUT").published();
+    let find = || {
+        let entries = fs::read_dir(home.join(".refrain/slots")).unwrap();
+        entries.map(|entry| entry.unwrap().path().join("out")).find(|path| path.exists())
+    };
+    attribute("+i", &find().unwrap());
+    let gc = home.run(["gc"]).success();
+    let left = find().unwrap();
+    attribute("-i", &left);
+    gc.says("Operation not permitted").says(&format!("`{}` has the immutable", left.display())).says("chattr -i -a");
+    home.run(["gc"]).success();
+    assert_eq!(find(), None);
 }

@@ -1,6 +1,6 @@
 //! Staging: an attempt's private directory in the volume, seen by no reader.
 
-use super::problem::problem;
+use super::problem::{immovable, problem};
 use super::site::Site;
 use super::volume::Volume;
 use super::{LocalKind, LocalSink, address, durable};
@@ -174,7 +174,7 @@ impl LocalSink {
             self.memory().witnesses.remove(&base.path());
         }
         let dropped = with_ending(&directory, DROPPED);
-        let remove = |path: &Path| durable::remove(path).map_err(|error| problem("remove the staging", path, error));
+        let remove = |path: &Path| durable::remove(path).map_err(|error| immovable("remove the staging", path, error));
         remove(&dropped)?;
         // A slot of which no lock can be had because nothing can lie at its target takes no commit either.
         let site = staged.owner.as_ref().and_then(|(slot, id)| Some((self.site(slot).ok()?, id)));
@@ -195,7 +195,7 @@ impl LocalSink {
 
 fn set_aside(directory: &Path, dropped: &Path) -> Result<()> {
     match durable::replace(directory, dropped) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(problem("remove the staging", directory, error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(immovable("remove the staging", directory, error)),
         _ => Ok(()),
     }
 }

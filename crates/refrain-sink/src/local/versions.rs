@@ -1,11 +1,11 @@
 //! Kept versions: what a publication replaced, for readers that still have it open and for a rollback.
 
-use super::problem::{look, problem};
+use super::problem::{immovable, look, problem};
 use super::record::{Displaced, VersionLabel};
 use super::seal::Measured;
 use super::site::Site;
 use super::stat::Stat;
-use super::{Identity, LocalKind, durable};
+use super::{Identity, LocalKind, durable, journal};
 use jiff::Timestamp;
 use refrain_core::{Error, ErrorKind, Generation, Head, Keep, Result, Version, counted, were};
 use serde::{Deserialize, Serialize};
@@ -56,8 +56,10 @@ impl Site<'_> {
     /// Moves what was displaced from the staging place to the versions. What nobody expected there was changed by
     /// hand at the last moment, and is kept as such.
     pub(crate) fn keep(&self, from: &Path, stat: &Stat, displaced: Option<&Displaced>) -> Result<()> {
-        self.keep_as(&self.label_of(displaced, from, stat), |place| move_to_free(from, place))
-            .map_err(|error| problem("keep the replaced version of", &self.target, error))
+        self.keep_as(&self.label_of(displaced, from, stat), |place| move_to_free(from, place)).map_err(|error| {
+            problem(&format!("keep aside `{}`, the former", from.display()), &self.target, error)
+                .hint("it stays where it is; once the cause is mended, `refrain gc` or the next publication moves it")
+        })
     }
 
     /// The label for what stands where something else was displaced, or the very thing: by its inode, or, as anywhere,
@@ -139,8 +141,8 @@ impl Site<'_> {
     /// A version leaves the list in one step, by a rename under the slot's lock, before anything of it is removed:
     /// what is listed is whole. What a crash leaves of the rest is removed by the next call.
     pub(crate) fn trim(&self, keep: &Keep, now: Timestamp, dry_run: bool) -> Result<Vec<Version>> {
-        if look(&self.versions_path())?.is_none() {
-            return Ok(Vec::new()); // nothing was ever replaced: no lock to take, no head to read
+        if look(&self.versions_path())?.is_none() && self.unfiled()?.is_none() {
+            return Ok(Vec::new()); // nothing was ever replaced: no lock to take
         }
         let superfluous = if dry_run {
             self.superfluous(self.read()?.as_ref(), keep, now)?
@@ -148,7 +150,7 @@ impl Site<'_> {
             let locked = self.lock()?;
             let superfluous = self.superfluous(locked.journal.last().map(|record| &record.head), keep, now)?;
             for kept in &superfluous {
-                self.unlist(kept).map_err(|error| problem("remove the version", &kept.directory, error))?;
+                self.unlist(kept).map_err(|error| immovable("remove the version", &kept.directory, error))?;
             }
             self.remove_strays()?;
             superfluous
@@ -187,7 +189,7 @@ impl Site<'_> {
                 None => path.extension().is_some_and(|it| it == FRESH_LABEL || it == FRESH_COPY),
             };
             if stray {
-                durable::remove(&path).map_err(|error| problem("remove", &path, error))?;
+                durable::remove(&path).map_err(|error| immovable("remove", &path, error))?;
             }
         }
         Ok(())
@@ -204,7 +206,7 @@ impl Site<'_> {
         }
         let mut result = Ok(());
         for path in self.in_versions()?.into_iter().filter(|path| is_dropped(path)) {
-            let removed = durable::remove(&path).map_err(|error| problem("remove the version", &path, error));
+            let removed = durable::remove(&path).map_err(|error| immovable("remove the version", &path, error));
             result = result.and(removed);
         }
         result
@@ -321,11 +323,29 @@ impl Site<'_> {
                 kept.push(Kept { directory: path, label, replaced_at, location });
             }
         }
+        kept.extend(self.unfiled()?);
         kept.sort_by(|one, other| {
             let order = |kept: &Kept| (kept.label.generation, kept.replaced_at);
             order(other).cmp(&order(one))
         });
         Ok(kept)
+    }
+
+    /// What the last commit replaced and had no room to move here: the next holder of the lock does.
+    fn unfiled(&self) -> Result<Option<Kept>> {
+        let Some(last) = journal::read(&self.head_path())?.last else { return Ok(None) };
+        let displaced = match &last.intent {
+            Some(intent) if self.has_landed(&last.head, intent)? => intent.displaced.as_ref(),
+            Some(_) => None,
+            None => last.displaced.as_ref(),
+        };
+        let Some(displaced) = displaced else { return Ok(None) };
+        let location = self.place(&displaced.staged)?;
+        let Some(stat) = look(&location)? else { return Ok(None) };
+        let replaced_at = Timestamp::from_nanosecond(stat.ctime).unwrap_or_default();
+        let label = self.label_of(Some(displaced), &location, &stat);
+        let directory = location.parent().unwrap_or(&location).to_owned();
+        Ok(Some(Kept { directory, label, replaced_at, location }))
     }
 
     /// Everything in the slot's directory of versions.
