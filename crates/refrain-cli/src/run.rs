@@ -7,18 +7,20 @@ use crate::signals;
 use refrain::core::{Calendar, Grain, PartitionScheme, parse_duration, without_password};
 use refrain::task::{CommandLine, InputSpec, OutputSpec};
 use refrain::{Conclusion, Error, NextTry, Options, Repeat, Report, Result, Stdout, Task};
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs; returns the exit code.
 pub(crate) fn run(context: &Context, args: &RunArgs) -> u8 {
-    let mut report_to = args.report.as_deref();
-    let conclusion = attempt(context, args, &mut report_to).unwrap_or_else(|error| {
+    let file = args.report.as_deref().filter(|place| *place != "-").map(|place| context.directory.join(place));
+    let mut may_report = true;
+    let conclusion = attempt(context, args, file.as_deref(), &mut may_report).unwrap_or_else(|error| {
         let named = args.partition.date.as_deref().or(args.partition.partition.as_deref()).unwrap_or_default();
         let report = Report::of_error(&args.task, named, context.now(), &error);
         Conclusion { report, notes: Vec::new(), error: Some(error) }
     });
     output::conclusion(&conclusion, context.loudness);
-    if let Some(place) = report_to
+    if let Some(place) = args.report.as_deref().filter(|_| may_report)
         && let Err(error) = conclusion.report.write(place)
         && !(place == "-" && output::is_broken_pipe(&error))
     {
@@ -27,18 +29,18 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> u8 {
     conclusion.report.exit_code
 }
 
-/// Takes the place of the report away when nothing may be written there.
-fn attempt(context: &Context, args: &RunArgs, report_to: &mut Option<&str>) -> Result<Conclusion> {
-    let boundary = context.boundary()?;
+/// Says, too, whether a report may be written to the file that the call names.
+fn attempt(context: &Context, args: &RunArgs, report: Option<&Path>, may_report: &mut bool) -> Result<Conclusion> {
+    let boundary = context.boundary().inspect_err(|_| *may_report = report.is_none_or(refrain::may_replace))?;
+    let mut demand_apart = |demand: &dyn Fn(&Path) -> Result<()>| {
+        let apart = report.map_or(Ok(()), demand);
+        *may_report = apart.is_ok();
+        apart.map_err(|error| error.within("`--report`"))
+    };
+    demand_apart(&|file| boundary.demand_apart(file))?;
     let task = task(context, boundary.home(), args)?;
     let partition = context.partition(&task, &args.partition)?;
-    if let Some(place) = report_to.filter(|place| *place != "-") {
-        let apart = boundary.demand_apart(&task, &partition, &context.directory.join(place));
-        apart.map_err(|error| {
-            *report_to = None;
-            error.within("`--report`")
-        })?;
-    }
+    demand_apart(&|file| boundary.demand_apart_from(&task, &partition, file))?;
     let options = Options {
         repeat: repeat(&args.repeat),
         wait: args.wait.as_deref().map(|text| duration("--wait", text)).transpose()?,

@@ -5,13 +5,11 @@ use crate::conclude::refused;
 use crate::ids;
 use crate::peek::partition_flag;
 use crate::plan::Plan;
-use crate::task::Task;
 use refrain_core::{
-    ClaimDecision, ClaimRefusal, ClaimRequest, Condition, Error, Head, Holder, Partition, Refusal, Result, SlotAddress,
-    Token, decide_claim,
+    ClaimDecision, ClaimRefusal, ClaimRequest, Condition, Error, Head, Holder, Refusal, Result, SlotAddress, Token,
+    decide_claim,
 };
 use std::collections::BTreeSet;
-use std::path::Path;
 
 impl Boundary {
     /// Why a run could not publish to its outputs: they are another key's or another store's, or hold what nobody published.
@@ -43,28 +41,6 @@ impl Boundary {
             }
         }
         Ok(refusals)
-    }
-
-    /// Refuses a file that the caller wants written where the task publishes, or where something stands that was published:
-    /// it would replace that, and no attempt would know.
-    ///
-    /// # Errors
-    /// `refused` naming the output.
-    pub fn demand_apart(&self, task: &Task, partition: &Partition, file: &Path) -> Result<()> {
-        // What cannot be published at is no place of an output.
-        let Some(slot) = file.to_str().and_then(|file| self.sinks.address(file, Path::new("/")).ok()) else {
-            return Ok(());
-        };
-        let planned = Plan::new(task, partition, &self.sinks).map(|plan| plan.outputs).unwrap_or_default();
-        let meets = planned.iter().any(|output| self.sinks.overlap(&output.slot, &slot));
-        if meets || self.sinks.of(&slot)?.read(&slot)?.is_some_and(|head| head.seen().is_some()) {
-            return Err(Error::refused(format!(
-                "`{}` is where a task publishes: nothing else may be written there",
-                file.display()
-            ))
-            .hint("name another file"));
-        }
-        Ok(())
     }
 
     /// That the slot was taken over by a call that published nothing is no leave for another call to replace what stands

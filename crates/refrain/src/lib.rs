@@ -34,6 +34,7 @@
 //! partition, `peek` looks whether there is anything to do, `driver` leases and claims, [`attempt`] stages and
 //! seals, [`command`] and [`process`] run the command in between, `conclude` says what came of it ([`report`]).
 
+mod apart;
 pub mod attempt;
 mod beside;
 pub mod boundary;
@@ -78,6 +79,7 @@ pub mod table;
 pub mod task;
 pub mod why;
 
+pub use apart::may_replace;
 pub use attempt::Attempt;
 pub use boundary::{Begun, Boundary, Options, Outside, Repeat};
 pub use clock::SystemClock;

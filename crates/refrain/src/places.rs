@@ -131,7 +131,11 @@ fn before(plan: &Plan) -> String {
     }
 }
 
-fn absolute(location: &str, task: &Task) -> Result<String> {
+/// A location of a task that starts at the root.
+///
+/// # Errors
+/// `invalid` when the task's own place is not UTF-8.
+pub(crate) fn absolute(location: &str, task: &Task) -> Result<String> {
     if Path::new(location).is_absolute() {
         return Ok(location.to_owned());
     }

@@ -6,7 +6,8 @@ use refrain_core::{
     RunRecord, SealedData, TaskEnd, Token, Window,
 };
 use serde::Serialize;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// The end of a call: a report for machines, and what a person should read.
@@ -289,6 +290,13 @@ impl Report {
             return stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(failed);
         }
         refrain_sink::write_whole(Path::new(place), text.as_bytes()).map_err(failed)
+    }
+
+    /// Whether a file holds a report, as [`write`](Self::write) begins one.
+    pub(crate) fn stands_at(path: &Path) -> bool {
+        const BEGINNING: &[u8] = b"{\"schema\":1,\"task\":";
+        let mut read = [0; BEGINNING.len()];
+        File::open(path).and_then(|mut file| file.read_exact(&mut read)).is_ok() && read == BEGINNING
     }
 
     /// Fills in what a run says.

@@ -165,6 +165,24 @@ impl Sinks {
             || objects_overlap(one, other)
     }
 
+    /// Whether a path lies in the home's state or in a staging directory.
+    pub(crate) fn is_own(&self, path: &Path) -> bool {
+        self.directory.is_own(path)
+    }
+
+    /// Who publishes at a path of this host, or a directory that it lies in. The path is canonical but for its last part.
+    ///
+    /// # Errors
+    /// As [`LocalSink::publisher_of`].
+    pub(crate) fn publisher_of(&self, path: &Path) -> Result<Option<Key>> {
+        self.directory.publisher_of(path)
+    }
+
+    /// Whether a publication at the slot replaces what stands at the path, which is canonical but for its last part.
+    pub(crate) fn publishes_at(&self, slot: &SlotAddress, path: &Path) -> bool {
+        self.directory.target(slot).is_ok_and(|target| path.starts_with(target))
+    }
+
     /// Whether what is published at the slot is a directory.
     pub(crate) fn is_tree(&self, slot: &SlotAddress) -> bool {
         [self.directory.capabilities().sink, ObjectKind::Prefix.name()].contains(&slot.sink.as_str())

@@ -76,8 +76,8 @@ pub(crate) struct RunArgs {
     pub(crate) inherit_locale: bool,
 
     /// Write the machine report (JSON) to this file, whole or not at all; a link stays, and what it leads to is replaced.
-    /// A pipe, a terminal or an open descriptor (/dev/fd/3) gets it behind what it holds. - is stdout, the command's
-    /// stdout then goes to stderr
+    /// A pipe, a terminal or an open descriptor (/dev/fd/3) gets it behind what it holds. Refused where tasks publish, over
+    /// what they read, and over Refrain's own files. - is stdout, the command's stdout then goes to stderr
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub(crate) report: Option<String>,
 

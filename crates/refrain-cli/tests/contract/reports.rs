@@ -204,18 +204,84 @@ fn verbose_shows_every_step_with_its_rule() {
 }
 
 #[test]
-fn a_report_is_not_written_where_a_task_publishes() {
+fn a_report_is_not_written_where_a_task_publishes_or_reads() {
+    let home = home();
+    home.write("src/prices.csv", "price\n");
+    home.write("job.sh", "echo job\n");
+    home.write("adopted/part.csv", "foreign\n");
+    let reads = "[task.reads]\ncode = [\"job.sh\"]\nin.prices = \"src/*.csv\"\nout.x = \"reads.csv\"\n";
+    let others =
+        "[task.later]\npartition = \"daily\"\nout.x = \"later/{date}.csv\"\n[task.adopts]\nout.y = \"adopted/\"\n";
+    home.write("refrain.toml", format!("{reads}{others}"));
+    home.write("later/2025-03-24.csv", "by hand\n");
+    run(&home, &["job", "--out", "out.csv"], "echo data > $REFRAIN_OUT").published();
+    run(&home, &["dir", "--out", "d/"], "mkdir $REFRAIN_OUT/s; echo data > $REFRAIN_OUT/s/f").published();
+    symlink("d/s/f", home.join("link.json")).unwrap();
+    symlink("d/s/new", home.join("dangling.json")).unwrap();
+    fs::create_dir(home.join("tree")).unwrap();
+    let head = fs::read_dir(home.join(".refrain/slots")).unwrap().next().unwrap().unwrap().file_name();
+    let head = format!(".refrain/slots/{}", head.to_str().unwrap());
+    for place in [
+        "tree/report.json",
+        "own.csv",
+        "out.csv",
+        "d/s/f",
+        "d/r.json",
+        "./tree/../d/s/f",
+        "link.json",
+        "dangling.json",
+        "refrain.toml",
+        ".refrain/state.db",
+        ".refrain/versions/r.json",
+        &head,
+        "src/prices.csv",
+        "job.sh",
+        "later/2025-03-24.csv",
+        "later/2025-03-25.csv",
+        "adopted/r.json",
+    ] {
+        let before = fs::read(home.join(place)).ok();
+        // The second would fail for another reason.
+        for call in [
+            "--out tree/ --out own=own.csv -- touch ran",
+            "--in nothing=nothing --out own.csv --out tree=tree/ -- true",
+        ] {
+            let arguments = ["run", "z", "--report", place].into_iter().chain(call.split(' '));
+            home.run(arguments).expect_code(125).says("nothing else may be written there").says("name another file");
+        }
+        assert_eq!(fs::read(home.join(place)).ok(), before, "{place}");
+    }
+    assert!(!home.exists("ran") && !home.exists("own.csv"));
+    assert!(home.run(["status"]).success().stdout.lines().all(|line| !line.contains("hand")), "nothing was changed");
+    // Where others look for reports, and beside all this.
+    for place in ["src/report.csv", "src/report.csv", "later/report.json", "r.json"] {
+        home.run(["run", "job", "--out", "out.csv", "--report", place, "--", "true"]).success();
+        assert!(home.read(place).contains("already_published"), "{place}");
+    }
+}
+
+#[test]
+fn a_report_replaces_only_an_earlier_one_where_the_configuration_cannot_be_read() {
     let home = home();
     run(&home, &["job", "--out", "out.csv"], "echo data > $REFRAIN_OUT").published();
-    let directory = ["run", "tree", "--out", "tree/", "--report", "tree/report.json", "--", "true"];
-    let other = ["run", "tree", "--out", "tree/", "--report", "out.csv", "--", "true"];
-    let own = ["run", "job", "--out", "out.csv", "--report", "out.csv", "--", "true"];
-    for arguments in [&directory[..], &other, &own] {
-        home.run(arguments.iter().copied())
-            .expect_code(125)
-            .says("is where a task publishes")
-            .says("name another file");
+    home.write("old.json", "");
+    home.run(["run", "job", "--out", "out.csv", "--report", "old.json", "--", "true"]).success();
+    home.write("refrain.toml", "nonsense = 1\n");
+    for (place, told) in [("out.csv", false), ("refrain.toml", false), ("old.json", true), ("new.json", true)] {
+        home.run(["run", "job", "--out", "out.csv", "--report", place, "--", "true"]).expect_code(125);
+        assert_eq!(fs::read_to_string(home.join(place)).unwrap().contains("nonsense`"), told, "{place}");
     }
-    assert_eq!(home.read("out.csv"), "data\n");
-    assert!(!home.exists("tree"));
+}
+
+#[test]
+fn a_report_is_written_on_any_filesystem() {
+    let home = home();
+    let elsewhere = tempfile::Builder::new().prefix("refrain-").tempdir_in("/dev/shm").unwrap();
+    let place = elsewhere.path().join("r.json");
+    assert_ne!(elsewhere.path().metadata().unwrap().dev(), home.path().metadata().unwrap().dev());
+    for place in [place.to_str().unwrap(), "/dev/null"] {
+        home.run(["run", "job", "--out", "out.csv", "--report", place, "--", "sh", "-c", "echo a > $REFRAIN_OUT"])
+            .success();
+    }
+    assert!(fs::read_to_string(place).unwrap().contains("\"published\""));
 }

@@ -34,7 +34,7 @@ pub use hand_out::{drop_copy, hand_out};
 pub use lost::{ShownKey, claimed_stores, shown_keys};
 pub use provenance::provenance_of;
 pub use volume::prepare_volume;
-pub use whole::write_whole;
+pub use whole::{write_whole, written_place};
 
 pub(crate) use address::{escape, relative};
 pub(crate) use hash::hash_file;

@@ -1,13 +1,13 @@
 //! Slots inside one another: a directory is published whole, so that what another task publishes inside it would be
 //! gone with its next publication.
 
-use super::LocalKind;
 use super::address;
 use super::journal;
 use super::problem::{look, problem};
 use super::site::{Site, slot_key};
 use super::stat::Stat;
-use super::volume::{Volume, nearest_directory};
+use super::volume::{self, Volume, nearest_directory};
+use super::{LocalKind, LocalSink};
 use crate::directory::{Go, walk};
 use refrain_core::{Error, Head, Key, Result};
 use std::fs;
@@ -16,6 +16,31 @@ use std::path::{Path, PathBuf};
 /// In a larger directory the heads are looked through, and not its entries.
 const MOST_ENTRIES: usize = 10_000;
 const HEAD: &str = "head";
+
+impl LocalSink {
+    /// Whether a path, canonical but for its last part, lies in the home's state or in a staging directory.
+    pub fn is_own(&self, path: &Path) -> bool {
+        self.volumes.iter().any(|volume| path.starts_with(&volume.root))
+    }
+
+    /// Who publishes at such a path, or a directory that it lies in, as this home's heads tell. One look for each directory
+    /// above it.
+    ///
+    /// # Errors
+    /// `corrupt` for a head that cannot be read.
+    pub fn publisher_of(&self, path: &Path) -> Result<Option<Key>> {
+        // Where no volume is, nothing is published.
+        let Ok(volume) = volume::choose(&self.volumes, path) else { return Ok(None) };
+        let seen = |kind, place: &Path| {
+            let head = head_of(&self.home, volume, kind, place)?.map(|(head, _)| head);
+            Ok(head.filter(|head| head.seen().is_some()).map(|head| head.as_seen().owner))
+        };
+        if let Some(owner) = seen(LocalKind::File, path)? {
+            return Ok(Some(owner));
+        }
+        path.ancestors().map(|above| seen(LocalKind::Directory, above)).find_map(Result::transpose).transpose()
+    }
+}
 
 impl Site<'_> {
     /// Refuses a target inside a directory that is published. One look for each directory above it: what is published
@@ -97,12 +122,17 @@ impl Site<'_> {
 
     /// Who published at the path with a sink of this kind, and where that is recorded.
     fn published_at(&self, kind: LocalKind, path: &Path) -> Result<Option<(Key, PathBuf)>> {
-        // No target has such a path.
-        let Ok(location) = address::encode(self.home(), path) else { return Ok(None) };
-        let record = self.volume.head_path(&slot_key(kind.name(), &location));
-        let head = head_at(&record)?.filter(|head| head.publication.is_some());
-        Ok(head.map(|head| (head.owner, record)))
+        let head = head_of(self.home(), self.volume, kind, path)?;
+        Ok(head.filter(|(head, _)| head.publication.is_some()).map(|(head, record)| (head.owner, record)))
     }
+}
+
+/// The head of a path with a sink of this kind, and where it is.
+fn head_of(home: &Path, volume: &Volume, kind: LocalKind, path: &Path) -> Result<Option<(Head, PathBuf)>> {
+    // No target has such a path.
+    let Ok(location) = address::encode(home, path) else { return Ok(None) };
+    let record = volume.head_path(&slot_key(kind.name(), &location));
+    Ok(head_at(&record)?.map(|head| (head, record)))
 }
 
 /// Answer of a search that may have to be given up.

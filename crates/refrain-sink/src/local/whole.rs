@@ -36,6 +36,12 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
+/// The place, canonical but for its last part, whose file [`write_whole`] replaces or adds to; nothing where it fails.
+pub fn written_place(path: &Path) -> Option<PathBuf> {
+    let Some(file) = file_behind(path).ok()? else { return path.canonicalize().ok() };
+    Some(directory_of(&file).canonicalize().ok()?.join(file.file_name()?))
+}
+
 /// The regular file that a path leads to, whether it is there or not; nothing where it leads to something else, or through
 /// `/proc`: a link there is an open descriptor, whose file may have another name by now, or none.
 fn file_behind(path: &Path) -> io::Result<Option<PathBuf>> {
