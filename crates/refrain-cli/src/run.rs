@@ -83,7 +83,8 @@ fn task(context: &Context, home: &refrain::Home, args: &RunArgs) -> Result<Task>
     for spec in &args.inputs {
         let (name, location) = named(spec).ok_or_else(|| {
             let spec = without_password(spec);
-            Error::invalid(format!("`--in {spec}` has no name")).hint(format!("write --in NAME={spec}"))
+            let location = spec.trim_start_matches('=');
+            Error::invalid(format!("`--in {spec}` has no name")).hint(format!("write --in NAME={location}"))
         })?;
         task.inputs.retain(|input| input.name != name);
         task.inputs.push(InputSpec::path(name, location)?);
@@ -230,9 +231,6 @@ fn add_output(task: &mut Task, spec: &str, name: &str, stdout: bool) -> Result<(
         OutputSpec::new(name, location)?
     };
     output.stdout = stdout;
-    if stdout && location.ends_with('/') {
-        return Err(Error::invalid(format!("`--stdout {spec}` names a directory; the standard output is one file")));
-    }
     match task.outputs.iter_mut().find(|known| known.name == name) {
         // What the configuration asks of the output is asked wherever it is published.
         Some(known) => {
@@ -247,7 +245,7 @@ fn add_output(task: &mut Task, spec: &str, name: &str, stdout: bool) -> Result<(
 /// `NAME=REST`, where NAME is a name and not the beginning of a path.
 fn named(spec: &str) -> Option<(&str, &str)> {
     let (name, rest) = spec.split_once('=')?;
-    (is_name(name) && !rest.is_empty()).then_some((name, rest))
+    is_name(name).then_some((name, rest))
 }
 
 fn is_name(text: &str) -> bool {
@@ -268,5 +266,7 @@ mod tests {
         assert_eq!(named("warehouse/dt=2013-01-01/"), None);
         assert_eq!(named("delays=warehouse/dt={date}/"), Some(("delays", "warehouse/dt={date}/")));
         assert_eq!(named("out.csv"), None);
+        assert_eq!(named("out="), Some(("out", "")));
+        assert_eq!(named("=out"), None);
     }
 }

@@ -54,6 +54,7 @@ impl Boundary {
             return Err(Error::invalid(format!("the task `{}` has no output", task.name))
                 .hint(format!("say what it publishes: refrain run {} --out FILE … -- COMMAND", task.name)));
         }
+        task.demand_one_stdout()?;
         Ok(match self.start(task, partition, options, events)? {
             Ok(work) => execute(work, task.command.clone(), stdout),
             Err(conclusion) => *conclusion,

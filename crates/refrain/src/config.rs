@@ -65,9 +65,10 @@ impl Config {
         Self::parse(text, home, &lookup).map_err(|error| error.within(format!("`{}`", path.display())))
     }
 
-    /// Reads a configuration whose relative paths start at `home`.
+    /// Reads a configuration whose relative paths start at `home`. An empty variable counts as one that is not set.
     pub fn parse(text: &str, home: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let table: Table = text.parse().map_err(|error| malformed(text, &error))?;
+        let lookup: &dyn Fn(&str) -> Option<String> = &|name| lookup(name).filter(|value| !value.is_empty());
         let mut stated = BTreeSet::new();
         note_keys("", &table, &mut stated);
         let mut root = Section::new("", table);

@@ -307,6 +307,30 @@ impl Task {
         Err(error)
     }
 
+    /// Makes sure that what the command prints can become an output.
+    ///
+    /// # Errors
+    /// `invalid` when it would be a directory, or two outputs.
+    pub(crate) fn demand_one_stdout(&self) -> Result<()> {
+        let mut printed = self.outputs.iter().filter(|output| output.stdout);
+        let Some(one) = printed.next() else { return Ok(()) };
+        if let Some(other) = printed.next() {
+            return Err(Error::invalid(format!(
+                "the outputs `{}` and `{}` of `{}` would both be the command's standard output",
+                one.name, other.name, self.name
+            ))
+            .hint("one output at most is; let the command write the other to its $REFRAIN_OUT_<NAME>"));
+        }
+        if one.table.is_none() && one.location.as_str().ends_with('/') {
+            return Err(Error::invalid(format!(
+                "the output `{}` of `{}` names a directory; the standard output is one file",
+                one.name, self.name
+            ))
+            .hint("name the file in it"));
+        }
+        Ok(())
+    }
+
     /// Whether each partition reads what the one before it published, so that a range must be run in order of time, one
     /// partition after the other.
     pub fn runs_in_order(&self) -> bool {

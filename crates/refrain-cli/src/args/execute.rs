@@ -26,7 +26,8 @@ pub(crate) struct RunArgs {
     pub(crate) inputs: Vec<String>,
 
     /// An output to publish; the command writes to $REFRAIN_OUT (one output) or $REFRAIN_OUT_<NAME>. A trailing /
-    /// means a directory; {date}, {date:%Y/%m/%d}, {partition} and {param.NAME} are filled in. A table is
+    /// means a directory; {date}, {date:%Y/%m/%d}, {partition} and {param.NAME} are filled in. A path with a = before
+    /// its first / needs ./ in front: './dt={date}/f.csv'. A table is
     /// postgresql://HOST/DATABASE?table=…&mode=…&where=…&from=FILE, and the command writes that file
     #[arg(long = "out", value_name = "[NAME=]PATH|URL")]
     pub(crate) outputs: Vec<String>,

@@ -78,6 +78,15 @@ fn an_unknown_key_is_refused_with_the_nearest() {
         ("[task.a]\nout.x = \"a\"\ncmd = \"x\"\n", "`task.a.cmd`", "`task.a.command`?"),
         ("[task.a]\nout.x = { pth = \"a\" }\n", "`task.a.out.x.pth`", "`task.a.out.x.path`?"),
         ("[task.a]\nout.x = \"a\"\nzzzzzzzz = 1\n", "`task.a.zzzzzzzz`", "known here: "),
+        ("[task.a]\nout.x = \"a\"\nin.i = { tsk = \"b\" }\n", "`task.a.in.i.tsk`", "did you mean `task.a.in.i.task`?"),
+        ("[task.a]\nout.x = \"a\"\nin.i = { zzzz = \"b\" }\n", "`task.a.in.i.zzzz`", "`path`, `pin`, `task`"),
+        (
+            "[task.a]\nout.x = { to = \"postgresql:///m\", table = \"t\", zzzz = 1 }\n",
+            "`task.a.out.x.zzzz`",
+            "`to`, `table`, `mode`, `where`, `from`, `sql`, `format`, `null`, `key`, `exclude`, `order_by`, `delete_missing`, \
+             `set_again`, `run_column`, `covers`, `allow_shrink`, `truncate`, `set`, `min_rows`, `min_bytes`, `check`, \
+             `allow_empty`, `stdout`\n",
+        ),
     ] {
         home.config(text);
         assert_fails(&home.run(["status"]), &["refrain.toml", unknown, near]);
@@ -109,6 +118,16 @@ fn a_wrong_value_is_refused_by_name() {
         ("[task.a]\nout.x = \"a\"\ncode = [\"a\", 5]\n", "`task.a.code[1]` must be a text, not 5"),
         ("[task.a]\nout.x = \"a\"\ncommand = \"\"\n", "not an empty text"),
         ("[task.a]\nout.x = \"a\"\ntimezone = \"UTC\"\n", "for partitions that are dates"),
+        ("[task.a]\nout.x = \"a\"\nkeep = { versions = 99999999999 }\n", "must be at most 4294967295, not 99999999999"),
+        ("[task.a]\nout.x = \"a\"\nretry = { attempts = 99999999999 }\n", "must be at most 4294967295"),
+        ("[task.a]\nout.x = \"a\"\nretry = { attempts = 0 }\n", "must be at least 1"),
+        ("[task.a]\nout.\"\" = \"a\"\n", "`` cannot name an output"),
+        ("[task.a]\nout.\"a b\" = \"a\"\n", "`a b` cannot name an output"),
+        (
+            "[task.a]\nout.x = { path = \"x\", stdout = true }\nout.y = { path = \"y\", stdout = true }\n",
+            "`x` and `y` of `a` would both be the command's standard output",
+        ),
+        ("[task.a]\nout.x = { path = \"x/\", stdout = true }\n", "the standard output is one file"),
         ("[task.a]\nout.x = { path = \"a\", min_rows = 3 }\n", "`task.a.out.x.min_rows` is for tables"),
         ("[task.a]\nout.x = { to = \"postgresql:///m\", table = \"t\", mode = \"merg\" }\n", "did you mean \"merge\"?"),
         (
@@ -224,10 +243,14 @@ fn a_partition_outside_the_declared_values_is_refused_with_the_values() {
 #[test]
 fn wrong_flags_of_run_are_refused_by_name() {
     let home = home();
-    let refused: [(&[&str], &str); 14] = [
+    let refused: [(&[&str], &str); 18] = [
         (&["--stdout", "postgresql:///m?table=t&mode=table"], "the standard output is a file"),
         (&["--out", "postgresql:///m?table=t&mode=replace"], "&KEY=VALUE"),
         (&["--in", "nameless", "--out", "o"], "--in nameless"),
+        (&["--in", "a=", "--out", "o"], "the input `a` names no place"),
+        (&["--in", "=x", "--out", "o"], "write --in NAME=x\n"),
+        (&["--out", "o="], "the output `o` names no place"),
+        (&["--stdout", "o/"], "the standard output is one file"),
         (&["--param", "nameless", "--out", "o"], "NAME=VALUE"),
         (&["--out", "o", "--ttl", "soon"], "`--ttl`"),
         (&["--out", "o", "--ttl", "0s"], "ttl of nothing"),
@@ -357,12 +380,37 @@ fn a_variable_that_is_not_set_is_an_error_of_the_tasks_that_need_it() {
     assert_fails(&shown, &["which is not set"]);
     assert!(shown.stdout.contains("task.near.keep.versions = 7  # refrain.toml"), "{shown}");
     assert!(shown.stdout.contains("task.local.out.o = \"local\""), "{shown}");
+    // An empty one is none: nothing is published at the root or the home instead.
+    let empty = home.refrain().env("REFRAIN_TEST_NEAR", "");
+    assert_fails(&empty.run(["run", "near"]), &[unset]);
+    for key in ["cwd = \"${REFRAIN_TEST_NEAR}\"", "in.i = \"${REFRAIN_TEST_NEAR}\""] {
+        home.config(&format!("[task.near]\ncommand = \"true\"\n{key}\nout.o = \"o\"\n"));
+        assert_fails(&empty.run(["run", "near"]), &["`REFRAIN_TEST_NEAR`, which is not set, or empty"]);
+    }
+    for key in ["store = \"${REFRAIN_TEST_NEAR}\"", "staging = [\"${REFRAIN_TEST_NEAR}\"]"] {
+        home.config(key);
+        assert_fails(&empty.run(["status"]), &["`REFRAIN_TEST_NEAR`, which is not set, or empty"]);
+    }
+    home.config(tasks);
     set.run(["run", "reader"]).success();
     // What is wrong beside it is told all the same.
     home.config(&tasks.replace("keep =", "kep ="));
     assert_fails(&home.run(["status"]), &["unknown key `task.near.kep`"]);
     home.config("store = \"${REFRAIN_TEST_FAR}\"\n");
     assert_fails(&home.run(["status"]), &["`store` needs the environment variable"]);
+}
+
+#[test]
+fn the_example_of_init_that_needs_nothing_else_publishes() {
+    let home = home();
+    fs::remove_file(home.join("refrain.toml")).unwrap();
+    home.run(["init"]).success();
+    let text = home.read("refrain.toml");
+    let example = text.lines().skip_while(|line| *line != "# [task.carriers]").take_while(|line| *line != "#");
+    home.config(&example.map(|line| format!("{}\n", line.trim_start_matches("# "))).collect::<String>());
+    home.write("carriers.csv", "UA\n");
+    run(&home, &["carriers"], "").published();
+    assert_eq!(home.read("carriers.txt"), "UA\n");
 }
 
 #[test]

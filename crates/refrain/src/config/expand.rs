@@ -22,7 +22,7 @@ pub(super) fn expand(key: &str, text: &str, lookup: &dyn Fn(&str) -> Option<Stri
             };
             let name = &after[..end];
             let value = lookup(name).ok_or_else(|| {
-                Error::invalid(format!("`{key}` needs the environment variable `{name}`, which is not set"))
+                Error::invalid(format!("`{key}` needs the environment variable `{name}`, which is not set, or empty"))
                     .hint(format!("set it: export {name}=…"))
             })?;
             result.push_str(&value);

@@ -8,10 +8,14 @@ use toml::Value;
 pub(super) fn read(section: &mut Section) -> Result<RetryPolicy> {
     let mut policy = RetryPolicy::default();
     if let Some(mut retry) = section.section("retry")? {
-        if let Some(attempts) = retry.number("attempts")? {
-            policy.attempts = u32::try_from(attempts).ok().filter(|attempts| *attempts > 0).ok_or_else(|| {
-                Error::invalid(format!("`{}` must be at least 1, the first attempt", retry.name("attempts")))
-            })?;
+        if let Some(attempts) = retry.count("attempts")? {
+            if attempts == 0 {
+                return Err(Error::invalid(format!(
+                    "`{}` must be at least 1, the first attempt",
+                    retry.name("attempts")
+                )));
+            }
+            policy.attempts = attempts;
         }
         if let Some(text) = retry.text("backoff")? {
             let parsed = text.parse();

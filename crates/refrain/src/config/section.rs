@@ -42,6 +42,14 @@ impl Section {
         }
     }
 
+    /// A number of things, each of which is kept or done.
+    pub(super) fn count(&mut self, key: &str) -> Result<Option<u32>> {
+        let Some(number) = self.number(key)? else { return Ok(None) };
+        u32::try_from(number)
+            .map(Some)
+            .map_err(|_| Error::invalid(format!("`{}` must be at most {}, not {number}", self.name(key), u32::MAX)))
+    }
+
     pub(super) fn flag(&mut self, key: &str) -> Result<Option<bool>> {
         match self.take(key) {
             None => Ok(None),

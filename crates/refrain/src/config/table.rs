@@ -35,12 +35,12 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The keys that only a table has.
 pub(super) const OWN: [&str; 2] = ["to", "table"];
 
-/// The keys of every output, and the one that is a table itself.
-const COMMON: [&str; 7] = ["set", "min_rows", "min_bytes", "min_files", "check", "allow_empty", "stdout"];
+/// The keys of other outputs that go with a table, too, and the one that is a table itself.
+const COMMON: [&str; 6] = ["set", "min_rows", "min_bytes", "check", "allow_empty", "stdout"];
 
 /// Takes what is declared of a table; what is declared of every output stays.
 pub(super) fn read(section: &mut Section, lookup: Lookup<'_>) -> Result<TableSpec> {
-    section.refuse_others(&[&OWN[..], &KEYS, &COMMON].concat())?;
+    section.refuse_others(&[&["to"][..], &KEYS, &COMMON].concat())?;
     let link = link(section, lookup)?;
     let relation = match section.text("table")? {
         Some(text) => {

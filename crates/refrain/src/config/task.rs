@@ -3,7 +3,7 @@
 use super::expand::expand;
 use super::section::{Section, describe};
 use crate::task::{CommandClock, CommandLine, InputSpec, OnChange, OutputSpec, Task, Unset};
-use refrain_core::{Calendar, Error, Grain, Keep, PartitionScheme, PinMode, Result, nearest};
+use refrain_core::{Calendar, Error, Grain, Keep, PartitionScheme, PinMode, Result, TaskName, nearest};
 use refrain_sink::Reader;
 use std::cell::Cell;
 use std::path::Path;
@@ -70,9 +70,7 @@ pub(super) fn read(name: &str, mut section: Section, home: &Path, lookup: Lookup
     }
     if let Some(mut keep) = section.section("keep")? {
         task.keep = Keep {
-            versions: keep
-                .number("versions")?
-                .map_or(Keep::default().versions, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+            versions: keep.count("versions")?.unwrap_or(Keep::default().versions),
             grace: keep.duration("grace")?.unwrap_or(Keep::default().grace),
         };
         keep.done()?;
@@ -105,7 +103,9 @@ fn check(task: Task) -> Result<Task> {
         return Err(Error::invalid(format!("`task.{}` declares no output", task.name))
             .hint(format!("add a line such as `out.report = \"reports/{{date}}.csv\"` to [task.{}]", task.name)));
     }
+    task.demand_one_stdout()?;
     for output in &task.outputs {
+        demand_name(output).map_err(|error| error.within(format!("`task.{}`", task.name)))?;
         output
             .location
             .check(&task.partitions)
@@ -113,6 +113,18 @@ fn check(task: Task) -> Result<Task> {
             .map_err(|error| error.within(format!("`task.{}.out.{}`", task.name, output.name)))?;
     }
     Ok(task)
+}
+
+/// Names of outputs are made as those of tasks are.
+fn demand_name(output: &OutputSpec) -> Result<()> {
+    let name = &output.name;
+    name.parse::<TaskName>().map(drop).map_err(|_| {
+        Error::invalid(format!(
+            "`{}` cannot name an output: it takes 1 to 128 letters, digits, `_`, `-` and `.`, and starts with a letter, a \
+             digit or `_`",
+            name.escape_debug()
+        ))
+    })
 }
 
 struct Entry {
@@ -206,6 +218,7 @@ fn read_input(entry: &Entry, value: Value, reader: &Task, lookup: Lookup<'_>) ->
         }
         Value::Table(table) => {
             let mut section = Section::new(&entry.path, table);
+            section.refuse_others(&["path", "pin", "task"])?;
             let path = section.text("path")?;
             let missing = missing(&section.name("path"));
             let mode = match section.text("pin")? {
