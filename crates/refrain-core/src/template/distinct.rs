@@ -98,8 +98,8 @@ fn telling_fields(format: &str) -> Option<Vec<char>> {
     Some(fields)
 }
 
-/// Intervals among which a template that mixes up keys mixes up two: all of a stretch of years, and for hours all of
-/// two years with one more hour of every day around them.
+/// Intervals among which a template that mixes up keys mixes up two: all of a stretch of years with a month of another century, and
+/// for hours all of two years with one more hour of every day around them.
 fn samples(calendar: &Calendar) -> impl Iterator<Item = Interval> {
     let (from, to) = match calendar.grain() {
         Grain::Hourly => (date(2024, 1, 1), date(2026, 1, 1)),
@@ -114,7 +114,9 @@ fn samples(calendar: &Calendar) -> impl Iterator<Item = Interval> {
         days(to, to).chain(days(to, to))
     };
     let hour_of = move |day: Date| calendar.containing(start_of(calendar, day)).ok();
-    whole.chain(sparse.filter_map(hour_of))
+    // A year of two digits comes again after a hundred years, with the same weekdays after four hundred.
+    let centuries_later = walk(calendar, date(2425, 1, 1), date(2425, 2, 1));
+    whole.chain(sparse.filter_map(hour_of)).chain(centuries_later)
 }
 
 fn walk(calendar: &Calendar, from: Date, to: Date) -> impl Iterator<Item = Interval> {
