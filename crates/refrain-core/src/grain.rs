@@ -150,6 +150,20 @@ impl Calendar {
         spelling::interval(self, flag, text, now)
     }
 
+    /// The first and the last interval that have a part in what `text` names: an interval of this calendar or, where it names none
+    /// of these, one of another grain in the same zone.
+    pub fn touched(&self, flag: &str, text: &str, now: Option<Timestamp>) -> Result<(Interval, Interval)> {
+        let unread = match self.given(flag, text, now) {
+            Ok(own) => return Ok((own.clone(), own)),
+            Err(error) => error,
+        };
+        // A day that begins a week or a month is meant as a day.
+        let grains = [Grain::Daily, Grain::Weekly, Grain::Monthly, Grain::Yearly, Grain::Hourly];
+        let read = |grain| Self { grain, zone: self.zone.clone() }.given(flag, text, now).ok();
+        let Some(named) = grains.into_iter().find_map(read) else { return Err(unread) };
+        Ok((self.containing(named.start)?, self.containing(just_before(named.end)?)?))
+    }
+
     /// The interval of a stored key. Refuses every other spelling: a key is stored in one form.
     pub fn interval_of_key(&self, key: &str) -> Result<Interval> {
         let interval = spelling::interval(self, "", key, None)?;

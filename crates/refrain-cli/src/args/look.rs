@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub(crate) struct StatusArgs {
     /// Only this task
     pub(crate) task: Option<String>,
-    /// The first date; without it, the first of which anything is known
+    /// The first date; without it, the first of which anything is known. Without a TASK, a date of any grain: of each task
+    /// with dates, what it has a part in, and the other tasks whole
     #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
     /// The last date, included; without it, the last that is known or over

@@ -89,8 +89,19 @@ fn survey(context: &Context, boundary: &Boundary, name: &TaskName, args: &Status
         // A range is for the tasks that have dates.
         return Ok(everything);
     }
-    let task = boundary.home().config.task(name.as_str())?;
-    let (from, to) = ends(context, task, args.from.as_deref(), args.to.as_deref())?;
+    // It is shown, too, where it cannot be run.
+    let task = declared.map_or_else(|| boundary.home().config.task(name.as_str()), Ok)?;
+    let (from, to) = match task.partitions.calendar().filter(|_| args.task.is_none()) {
+        Some(calendar) => {
+            let touched = |flag, text: &Option<String>| {
+                let read = text.as_deref().map(|text| calendar.touched(flag, text, Some(context.now()))).transpose();
+                read.map_err(|error| error.within(format!("`{flag}`")))
+            };
+            let (from, to) = (touched("--from", &args.from)?, touched("--to", &args.to)?);
+            (from.map(|(first, _)| first), to.map(|(_, last)| last))
+        }
+        None => ends(context, task, args.from.as_deref(), args.to.as_deref())?,
+    };
     Ok(Survey { from, to, closely: None, inputs: true })
 }
 

@@ -364,3 +364,30 @@ fn sinks_and_stores_are_tables_and_json() {
     assert!(home.run(["stores"]).success().stdout.contains("sqlite"));
     assert_eq!(value(&home.run(["stores", "--json"]).success().stdout)[0]["store"], "sqlite");
 }
+
+#[test]
+fn a_range_without_a_task_holds_for_tasks_of_every_grain() {
+    let home = home();
+    let task = |name: &str, partition: &str, place: &str| {
+        format!("[task.{name}]\npartition = {partition}\ncommand = \"true\"\nout.o = \"{name}/{place}\"\n")
+    };
+    let grains = ["hourly", "daily", "monthly"].map(|grain| task(grain, &format!("{grain:?}"), "{date}")).concat();
+    let unset = "[task.unset]\npartition = \"daily\"\nout.o = \"${REFRAIN_TEST_UNSET}/{date}\"\n";
+    home.config(&(grains + unset + &task("names", "{ values = [\"eu\"] }", "{partition}")));
+    let range = ["status", "--from", "2025-03-31", "--to", "2025-04-01"];
+    let shown = value(&home.run(range.into_iter().chain(["--json"])).success().stdout);
+    let keys = |task: &str| {
+        let of_task = shown.as_array().unwrap().iter().filter(|status| status["task"] == task);
+        of_task.map(|status| status["partition"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    let hours = keys("hourly");
+    assert_eq!((hours.len(), hours[0], hours[47]), (48, "2025-03-31T00", "2025-04-01T23"));
+    assert_eq!(keys("daily"), ["2025-03-31", "2025-04-01"]);
+    assert_eq!(keys("monthly"), ["2025-03", "2025-04"]);
+    assert_eq!(keys("unset"), ["2025-03-31", "2025-04-01"]);
+    assert_eq!(keys("names"), ["eu"]);
+    home.run(range).success();
+    let output = home.run(["status", "--from", "yesterdy"]);
+    assert_fails(&output, &["`--from`", "yesterdy"]);
+    assert_fails(&home.run(["status", "hourly", "--from", "2025-03-31"]), &["`--from`", "2025-03-31T00"]);
+}

@@ -456,3 +456,26 @@ fn every_clock_change_of_every_zone_leaves_the_tiling_whole() {
         }
     }
 }
+
+#[test]
+fn a_bound_of_another_grain_is_what_has_a_part_in_it() {
+    use Grain::{Daily, Hourly, Monthly, Weekly, Yearly};
+    for (grain, zone, text, first, last) in [
+        (Hourly, "UTC", "2025-03-24", "2025-03-24T00", "2025-03-24T23"),
+        (Hourly, "Europe/Berlin", "2025-10-26", "2025-10-26T00+0200", "2025-10-26T23+0100"),
+        (Hourly, "UTC", "2025-02", "2025-02-01T00", "2025-02-28T23"),
+        (Daily, "UTC", "2025-03-24", "2025-03-24", "2025-03-24"),
+        (Daily, "UTC", "2025-03-24T05", "2025-03-24", "2025-03-24"),
+        (Daily, "UTC", "2025-W13", "2025-03-24", "2025-03-30"),
+        (Daily, "UTC", "-1mo", "2025-02-01", "2025-02-28"),
+        (Hourly, "UTC", "yesterday", "2025-03-23T00", "2025-03-23T23"),
+        (Weekly, "UTC", "2025-03-26", "2025-W13", "2025-W13"),
+        (Monthly, "UTC", "2025-03-24", "2025-03", "2025-03"),
+        (Monthly, "UTC", "2025", "2025-01", "2025-12"),
+        (Yearly, "UTC", "2025-03-24", "2025", "2025"),
+    ] {
+        let (from, to) = calendar(grain, zone).touched("", text, Some(at("2025-03-24T05:00:00Z"))).unwrap();
+        assert_eq!((from.key.as_str(), to.key.as_str()), (first, last), "{grain} {zone} {text}");
+    }
+    assert!(utc(Daily).touched("", "24.3.2025", None).is_err());
+}
