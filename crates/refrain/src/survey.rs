@@ -251,10 +251,13 @@ impl Boundary {
             status.note = Some(error.message);
             return Ok(());
         }
-        let found = self.plan_of(&key).and_then(|plan| looking.changed(&plan, &publication).ok());
-        let (changed, untold) = match found {
-            Some(found) => found,
-            // What it would be made from cannot be told, as for locations that need parameters.
+        let (changed, untold) = match self.plan_of(&key).map(|plan| looking.changed(&plan, &publication)) {
+            Some(Ok(found)) => found,
+            Some(Err(error)) => {
+                let untold = format!("whether it changed cannot be told: {}", error.message);
+                (Changed::only(looking.lineages.stale(&key, &publication)?), vec![untold])
+            }
+            // What it would be made from is not known, as for locations that need parameters.
             None => (Changed::only(looking.lineages.stale(&key, &publication)?), Vec::new()),
         };
         let reasons = reasons(&publication, &changed);

@@ -211,6 +211,18 @@ fn status_reads_no_more_than_a_bound_of_an_input_that_it_does_not_know_and_says_
 }
 
 #[test]
+fn status_says_where_a_code_file_cannot_be_read() {
+    let home = home();
+    home.config("[task.job]\ncommand = \"echo x > $REFRAIN_OUT\"\ncode = [\"job.sh\"]\nout.o = \"o\"\n");
+    home.write("job.sh", "");
+    home.run(["run", "job"]).success();
+    std::fs::remove_file(home.join("job.sh")).unwrap();
+    let unread = "whether it changed cannot be told: the code file `job.sh` of task `job` cannot be read";
+    assert_eq!(told(&home, &[]), [("published".to_owned(), unread.to_owned())]);
+    assert_fails(&home.run(["why", "job"]), &["the code file `job.sh`"]);
+}
+
+#[test]
 fn status_of_a_range_includes_both_ends_and_what_was_never_run() {
     let home = daily();
     home.run(["run", "daily", "--date", "2025-03-25"]).success();
