@@ -77,7 +77,10 @@ pub(crate) enum Command {
     Fetch(FetchArgs),
     /// Publish an earlier kept version of files and directories again
     Rollback(RollbackArgs),
-    /// Settle every attempt whose end is not known, and publish what one had sealed, without its command
+    /// Settle every attempt whose end is not known; no command is run
+    ///
+    /// What was decided is finished from what was sealed. Objects that were sealed and not decided are published, too; files,
+    /// directories and rows are not kept so long, and the next `run` makes them again.
     Recover(RecoverArgs),
     /// Remove staging of dead attempts, pinned inputs and versions that nobody needs
     Gc(GcArgs),

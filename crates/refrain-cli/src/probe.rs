@@ -6,6 +6,7 @@
 use refrain::core::{CrashPoint, CrashProbe};
 use refrain::process::OwnEnd;
 use refrain::{Error, Result};
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The probe that the environment asks for.
@@ -41,14 +42,16 @@ fn parse(text: &str) -> Result<Plan> {
     };
     let (name, times) = rest.split_once('#').unwrap_or((rest, "1"));
     let point = CrashPoint::ALL.iter().copied().find(|point| point.name() == name);
-    match (point, times.parse()) {
-        (Some(point), Ok(times)) => Ok(Plan::Act { point, left: AtomicU32::new(times), action }),
+    match (point, times.parse::<NonZeroU32>()) {
+        (Some(point), Ok(times)) => Ok(Plan::Act { point, left: AtomicU32::new(times.get()), action }),
         (None, _) => {
             let names: Vec<_> = CrashPoint::ALL.iter().map(|point| point.name()).collect();
             Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: there is no point `{name}`"))
                 .hint(format!("points are {}", names.join(", "))))
         }
-        (_, Err(_)) => Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: `{times}` is not a number of times"))),
+        (_, Err(_)) => {
+            Err(Error::invalid(format!("`REFRAIN_CRASH_AT`: `{times}` is not a number of times, which is 1 or more")))
+        }
     }
 }
 

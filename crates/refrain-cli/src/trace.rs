@@ -1,5 +1,6 @@
 //! `-v` and `REFRAIN_LOG`: every protocol step with its rule number, on stderr.
 
+use crate::output;
 use tracing::level_filters::LevelFilter;
 
 /// Starts printing steps if the flag or the variable asks for it; otherwise costs nothing.
@@ -9,7 +10,10 @@ pub(crate) fn start(verbose: u8) {
         (0, None | Some("")) => return,
         (1, _) => LevelFilter::INFO,
         (2.., _) => LevelFilter::DEBUG,
-        (0, Some(text)) => text.parse().unwrap_or(LevelFilter::INFO),
+        (0, Some(text)) => text.parse().unwrap_or_else(|_| {
+            output::say(&format!("note: `REFRAIN_LOG` is `{text}`, and not info, debug or trace; taken as info"));
+            LevelFilter::INFO
+        }),
     };
     tracing_subscriber::fmt()
         .with_max_level(level)

@@ -33,6 +33,9 @@ pub struct Why {
     pub changes: Vec<Difference>,
     /// The reasons, one line each.
     pub because: Vec<String>,
+    /// What it would be refused with first, where that is one of the reasons.
+    #[serde(skip)]
+    pub refusal: Option<String>,
     /// The attempt that sealed what a run would publish without the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_by: Option<AttemptId>,
@@ -108,6 +111,7 @@ impl Boundary {
             changed: false,
             changes: Vec::new(),
             because: Vec::new(),
+            refusal: None,
             sealed_by: None,
             next: None,
             outputs: plan.outputs.iter().map(|output| self.locate(&output.slot)).collect(),
@@ -193,9 +197,7 @@ impl Boundary {
             return Ok(());
         }
         if let Some(error) = drift(self, plan, publication)? {
-            why.would = Would::Refuse;
-            why.because.push(error.message);
-            why.next = error.hint;
+            told(why, error);
             return Ok(());
         }
         if !declared {
@@ -275,9 +277,8 @@ impl Boundary {
             )),
             (None, None) => match self.folded(plan, state)? {
                 Some(watermark) => {
-                    why.would = Would::Refuse;
-                    why.because.push(compact::refuse(plan, &watermark).message);
-                    why.next = Some(format!("refrain run {}{} --rerun", plan.key.task, partition_flag(plan)));
+                    let again = format!("refrain run {}{} --rerun", plan.key.task, partition_flag(plan));
+                    told(why, compact::refuse(plan, &watermark).hint(again));
                 }
                 None => why.because.push("it was never published".to_owned()),
             },
@@ -420,6 +421,7 @@ fn last_words(state: Option<&KeyState>, why: &mut Why) {
 fn told(why: &mut Why, error: Error) {
     why.would = Would::Refuse;
     why.because.retain(|line| !line.ends_with(&error.message));
+    why.refusal.get_or_insert_with(|| error.message.clone());
     why.because.push(error.message);
     why.next = error.hint;
 }
@@ -428,7 +430,9 @@ fn told(why: &mut Why, error: Error) {
 fn refuse(why: &mut Why, input: &str, error: Error) {
     why.would = Would::Refuse;
     why.because.retain(|line| !line.ends_with(&error.message));
-    why.because.push(format!("input `{input}`: {}", error.message));
+    let line = format!("input `{input}`: {}", error.message);
+    why.refusal.get_or_insert_with(|| line.clone());
+    why.because.push(line);
     why.next = why.next.take().or(error.hint);
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct LogArgs {
     pub(crate) task: Option<String>,
     #[command(flatten)]
     pub(crate) partition: Partition,
-    /// Print what the command of an attempt or of the newest attempt of a run printed under `backfill`; the beginning of
-    /// an id is enough
+    /// Print what the command of an attempt or of the newest attempt of a run printed under `backfill`; of an id any
+    /// part of 4 characters or more is enough that no other has
     #[arg(long, value_name = "ID", conflicts_with_all = ["task", "date", "partition", "json"])]
     pub(crate) output: Option<String>,
     /// At most so many
@@ -54,11 +54,12 @@ pub(crate) struct LogArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The beginning of a run's or attempt's id, or a published path or URL; of a path within a published directory, the
+    /// A run's or attempt's id, or any part of it of 4 characters or more that no other has, such as its end; or a published
+    /// path or URL; of a path within a published directory, the
     /// directory's publication is shown
     #[arg(value_name = "ID|PATH|URL")]
     pub(crate) what: String,
-    /// As one JSON document: an array of attempts for an id, which several may begin with; one object for a path
+    /// As one JSON document: an array of attempts for an id, since a run may have several; one object for a path
     #[arg(long)]
     pub(crate) json: bool,
 }

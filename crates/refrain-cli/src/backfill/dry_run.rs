@@ -73,12 +73,12 @@ fn name(would: Would) -> &'static str {
 
 /// Why, in as few words as tell it; `refrain why` has the others.
 fn reason(why: &Why, would: Would) -> String {
-    let last = |why: &Why| why.because.last().cloned().unwrap_or_default();
+    let last = || why.because.last().cloned().unwrap_or_default();
     match would {
         Would::Wait => "another attempt runs it".to_owned(),
         Would::Recover if why.sealed_by.is_some() => "what an earlier attempt sealed is published".to_owned(),
         Would::Recover => "an earlier attempt is to be settled first".to_owned(),
-        Would::Refuse if why.changes.is_empty() => last(why),
+        Would::Refuse if why.changes.is_empty() => why.refusal.clone().unwrap_or_else(last),
         Would::Run if why.after.is_some() => {
             format!("after {}", why.after.as_ref().map_or("", |key| key.partition.as_str()))
         }

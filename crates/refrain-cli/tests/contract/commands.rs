@@ -72,6 +72,17 @@ fn backfill_dry_run_only_says_what_a_run_would_do() {
 }
 
 #[test]
+fn backfill_dry_run_says_what_a_date_is_refused_for() {
+    let home = home();
+    home.config("[task.t]\npartition = \"daily\"\ncommand = \"true\"\nin.i = \"in\"\nout.o = \"o/{date}\"\n");
+    home.write("in", "");
+    home.write("o/2025-03-24", "by hand");
+    let output = home.run(["backfill", "t", "--from", "2025-03-24", "--to", "2025-03-24", "--dry-run"]).success();
+    assert!(output.stdout.starts_with("2025-03-24\trefuse\tmissing: "), "{output}");
+    assert!(output.stdout.contains("o/2025-03-24 exists and was not published by refrain"), "{output}");
+}
+
+#[test]
 fn backfill_goes_on_after_a_failed_date_and_says_how_to_go_on() {
     let home = daily();
     fs::remove_file(home.join("in/2025-03-25.csv")).unwrap();

@@ -179,6 +179,18 @@ fn an_empty_variable_is_one_that_is_not_set() {
 }
 
 #[test]
+fn a_variable_that_means_nothing_is_told() {
+    let home = daily();
+    let call = ["run", "daily", "--date", "2025-03-24"];
+    for (at, told) in [("before-commit#0", "`0` is not a number of times"), ("nowhere", "there is no point `nowhere`")]
+    {
+        assert_fails(&home.refrain().env("REFRAIN_CRASH_AT", at).run(call), &["`REFRAIN_CRASH_AT`", told]);
+    }
+    let output = home.refrain().env("REFRAIN_LOG", "bogus").run(call).success();
+    output.says("`REFRAIN_LOG` is `bogus`, and not info, debug or trace");
+}
+
+#[test]
 fn a_name_that_is_given_twice_is_refused_with_both() {
     let home = home();
     for (flags, both) in [
