@@ -419,7 +419,7 @@ fn the_example_of_init_that_needs_nothing_else_publishes() {
     home.run(["init"]).success();
     let text = home.read("refrain.toml");
     let example = text.lines().skip_while(|line| *line != "# [task.carriers]").take_while(|line| *line != "#");
-    home.config(&example.map(|line| format!("{}\n", line.trim_start_matches("# "))).collect::<String>());
+    home.config(&example.map(|line| line.trim_start_matches("# ")).collect::<Vec<_>>().join("\n"));
     home.write("carriers.csv", "UA\n");
     run(&home, &["carriers"], "").published();
     assert_eq!(home.read("carriers.txt"), "UA\n");
