@@ -14,7 +14,7 @@ mod written;
 
 pub use local::{
     LocalKind, LocalSink, ShownKey, claimed_stores, drop_copy, hand_out, prepare_volume, provenance_of, shown_keys,
-    write_whole, written_place,
+    state_above, write_whole, written_place,
 };
 pub use memory::MemorySink;
 pub use object::{

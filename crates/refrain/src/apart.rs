@@ -2,7 +2,6 @@
 
 use crate::boundary::Boundary;
 use crate::config::FILE_NAME;
-use crate::home::STATE_DIRECTORY;
 use crate::places;
 use crate::plan::Plan;
 use crate::report::Report;
@@ -11,7 +10,7 @@ use crate::task::{InputSource, Task};
 use refrain_core::{Error, Partition, Result, Template};
 use refrain_input::{escape, meets};
 use refrain_object::Address;
-use refrain_sink::written_place;
+use refrain_sink::{state_above, written_place};
 use std::path::{Component, Path, PathBuf};
 
 /// Whether a report may be written to a file where no home can tell what is published and read: nothing but an earlier report is
@@ -40,10 +39,11 @@ impl Boundary {
         if Report::stands_at(&place) {
             return Ok(());
         }
+        let stands = place.exists();
         self.home.config.tasks.iter().try_for_each(|task| {
             // Patterns are alike for all dates.
             let now = task.partitions.calendar().and_then(|calendar| calendar.containing(self.now()).ok());
-            demand_apart_from(task, &now.map_or_else(Partition::whole, Partition::of), file, &place)
+            demand_apart_from(task, &now.map_or_else(Partition::whole, Partition::of), file, &place, stands)
         })
     }
 
@@ -61,12 +61,12 @@ impl Boundary {
         if Report::stands_at(&place) {
             return Ok(());
         }
-        demand_apart_from(task, partition, file, &place)
+        demand_apart_from(task, partition, file, &place, place.exists())
     }
 }
 
 fn demand_no_state(file: &Path, place: &Path) -> Result<()> {
-    if place.components().any(|part| part.as_os_str() == STATE_DIRECTORY) {
+    if state_above(place).is_some() {
         return Err(taken(file, "lies inside Refrain's own state"));
     }
     if place.file_name().is_some_and(|name| name == FILE_NAME) {
@@ -76,8 +76,7 @@ fn demand_no_state(file: &Path, place: &Path) -> Result<()> {
 }
 
 /// The places of a declaration, and what else it reads: of what a place holds that does not exist yet, only outputs count.
-fn demand_apart_from(task: &Task, partition: &Partition, file: &Path, place: &Path) -> Result<()> {
-    let stands = place.exists();
+fn demand_apart_from(task: &Task, partition: &Partition, file: &Path, place: &Path, stands: bool) -> Result<()> {
     let refuse = |role: &str| Err(taken(file, &format!("is where task `{}` has its {role}", task.name)));
     for output in task.outputs.iter().filter(|output| output.table.is_none()) {
         if (stands || may_reach(&output.location, task, [file, place]))

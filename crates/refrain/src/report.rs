@@ -292,11 +292,11 @@ impl Report {
         refrain_sink::write_whole(Path::new(place), text.as_bytes()).map_err(failed)
     }
 
-    /// Whether a file holds a report, as [`write`](Self::write) begins one.
+    /// Whether a file holds a report, as [`write`](Self::write) begins one. A pipe is not opened: that would wait for a writer.
     pub(crate) fn stands_at(path: &Path) -> bool {
         const BEGINNING: &[u8] = b"{\"schema\":1,\"task\":";
         let mut read = [0; BEGINNING.len()];
-        File::open(path).and_then(|mut file| file.read_exact(&mut read)).is_ok() && read == BEGINNING
+        path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut read)).is_ok() && read == BEGINNING
     }
 
     /// Fills in what a run says.

@@ -284,4 +284,9 @@ fn a_report_is_written_on_any_filesystem() {
             .success();
     }
     assert!(fs::read_to_string(place).unwrap().contains("\"published\""));
+    let pipe = home.join("pipe");
+    Refrain::new("mkfifo", home.path()).run(["pipe"]).success();
+    let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
+    home.run(["run", "job", "--out", "out.csv", "--report", "pipe", "--", "true"]).success();
+    assert!(reader.join().unwrap().contains("already_published"));
 }

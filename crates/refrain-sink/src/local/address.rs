@@ -58,10 +58,15 @@ pub(crate) fn resolve(spec: &str, base: &Path, home: &Path, volumes: &[Volume]) 
     if inside_state(&home.join(HOME_DIRECTORY)) || volumes.iter().any(|volume| inside_state(&volume.root)) {
         return Err(refuse("it lies inside Refrain's own state"));
     }
-    if let Some(state) = path.ancestors().find(|outer| is_state(outer)) {
+    if let Some(state) = state_above(&path) {
         return Err(refuse(&format!("it lies inside the state of another home, `{}`", state.display())));
     }
     Ok(path)
+}
+
+/// The state of a home that a path lies in.
+pub fn state_above(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|outer| is_state(outer))
 }
 
 /// Whether a directory is the state of a home: that of any home has the heads, or the database, or both.

@@ -30,6 +30,7 @@ mod versions;
 mod volume;
 mod whole;
 
+pub use address::state_above;
 pub use hand_out::{drop_copy, hand_out};
 pub use lost::{ShownKey, claimed_stores, shown_keys};
 pub use provenance::provenance_of;
