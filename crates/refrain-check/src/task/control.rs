@@ -60,8 +60,8 @@ pub(super) fn settle(trials: &mut Trials<'_>, first: &Played, second: &Circumsta
     }
     // What differs still, when only the publication is in its place again, is due to that.
     trials.ground.reset()?;
-    if trials.ground.is_shielded() {
-        show(trials, first);
+    if trials.ground.is_shielded() && !show(trials, first).is_empty() {
+        return Ok(());
     }
     let stage = trials.stage("held-and-shown", true, None)?;
     let Some(called) = trials.caller.run_within(&stage, &other, patience(first))? else { return Ok(()) };

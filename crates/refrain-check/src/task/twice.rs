@@ -18,6 +18,8 @@ const GAP: Duration = Duration::from_millis(2100);
 /// Where the clock is shifted only the times of files still need to differ, in steps of one second.
 pub(super) const SHORT_GAP: Duration = Duration::from_millis(1100);
 
+const IN_PLACE: &str = "what the first run published in its place";
+
 /// Runs the task twice. Nothing when it is not fit to be checked.
 pub(super) fn twice(trials: &mut Trials<'_>) -> Ran<Played> {
     trials.progress.step("twice: the first run");
@@ -32,10 +34,10 @@ pub(super) fn twice(trials: &mut Trials<'_>) -> Ran<Played> {
     };
     trials.note_writes()?;
     look_behind(trials, &first);
-    show(trials, &first);
+    let hidden = show(trials, &first);
     trials.ground.mark()?;
 
-    let mut varied = Varied::of(trials);
+    let mut varied = Varied::of(trials, &hidden);
     trials.caller.pause(if varied.shifted { SHORT_GAP } else { GAP })?;
     trials.progress.step(&format!("twice: the second run, with {}", varied.list()));
     let second = second_run(trials, &mut varied)?;
@@ -102,15 +104,15 @@ fn look_behind(trials: &mut Trials<'_>, played: &Played) {
     }
 }
 
-/// Puts the first publication where readers would find it, as it would be when the task is really repeated.
-pub(super) fn show(trials: &mut Trials<'_>, played: &Played) {
-    for output in &played.stage.outputs {
-        if let Err(error) = trials.ground.show(&output.place, &output.real) {
-            trials
-                .notes
-                .push(format!("the second run did not see what the first one published as `{}`: {error}", output.name));
-        }
-    }
+/// Puts the first publication where readers would find it, as it would be when the task is really repeated; of what could
+/// not be put there, the outputs and why.
+pub(super) fn show(trials: &Trials<'_>, played: &Played) -> Vec<String> {
+    let outputs = played.stage.outputs.iter();
+    let hidden = outputs.filter_map(|output| {
+        let error = trials.ground.show(&output.place, &output.real).err()?;
+        Some(format!("`{}`: {error}", output.name))
+    });
+    hidden.collect()
 }
 
 /// What the second run finds different.
@@ -123,7 +125,8 @@ struct Varied {
 }
 
 impl Varied {
-    fn of(trials: &Trials<'_>) -> Self {
+    /// `hidden` are the outputs that the second run does not find where the first one published them.
+    fn of(trials: &Trials<'_>, hidden: &[String]) -> Self {
         let circumstances = Circumstances { env: Vec::new(), label: "-of-the-second-run".to_owned() };
         let mut varied = Self { circumstances, names: Vec::new(), not: Vec::new(), shifted: false };
         if trials.task.clock == CommandClock::Logical {
@@ -132,10 +135,12 @@ impl Varied {
             varied.shift_clock();
         }
         varied.names.extend(["another staging path", "another $TMPDIR", "other ids"].map(str::to_owned));
-        if trials.ground.is_shielded() {
-            varied.names.push("what the first run published in its place".to_owned());
-        } else {
+        if !trials.ground.is_shielded() {
             varied.not.push("a publication in its place: there is no shield".to_owned());
+        } else if hidden.is_empty() {
+            varied.names.push(IN_PLACE.to_owned());
+        } else {
+            varied.not.push(format!("{IN_PLACE}: {}", hidden.join(", ")));
         }
         match trials.inputs.reordered {
             Some(true) => varied.names.push("inputs listed in the opposite order".to_owned()),
