@@ -175,15 +175,16 @@ fn limits(shield: &Shield) -> Vec<String> {
         "/proc, /sys and the devices in /dev are the real ones",
         "services and other machines are not watched",
     ];
-    open.chain(refused).chain(always.map(str::to_owned)).collect()
+    open.chain(refused).chain(shield.unowned.iter().cloned()).chain(always.map(str::to_owned)).collect()
 }
 
 fn places(directories: &Directories) -> Vec<Place> {
-    let required = [directories.home.clone(), directories.cwd.clone()].into_iter();
-    let required = required.chain(directories.outputs.iter().filter_map(|output| existing(output)));
-    let required = required.map(|path| Place { path, required: true });
-    let others = directories.others.iter().map(|path| Place { path: path.clone(), required: false });
-    required.chain(others).collect()
+    let place = |path: &Path, required, whole| Place { path: path.to_owned(), required, whole };
+    let work = [&directories.home, &directories.cwd].map(|path| place(path, true, true)).into_iter();
+    let above = directories.outputs.iter().filter_map(|output| existing(output));
+    let above = above.map(|path| place(&path, true, false));
+    let outputs = directories.outputs.iter().map(|path| place(path, false, true));
+    work.chain(above).chain(outputs).chain(directories.others.iter().map(|path| place(path, false, false))).collect()
 }
 
 /// The nearest directory above a place that exists.

@@ -21,7 +21,11 @@ pub(super) struct Layer {
     pub(super) lower: OwnedFd,
     /// In memory: an upper layer cannot lie below its own lower one.
     pub(super) in_memory: bool,
+    /// What of the directory belongs to others, as an ordinary user's own; it lies over `lower`.
+    pub(super) taken_over: Option<OwnedFd>,
     upper: PathBuf,
+    /// How the upper directory was laid: an ordinary user cannot give it to the owner of the real one.
+    laid: (u32, u32, u32),
     /// What was written before the last mark.
     marked: HashMap<PathBuf, Mark>,
 }
@@ -37,7 +41,15 @@ struct Mark {
 
 impl Layer {
     pub(super) fn new(place: PathBuf, lower: OwnedFd, in_memory: bool) -> Self {
-        Self { place, lower, in_memory, upper: PathBuf::new(), marked: HashMap::new() }
+        Self {
+            place,
+            lower,
+            in_memory,
+            taken_over: None,
+            upper: PathBuf::new(),
+            laid: (0, 0, 0),
+            marked: HashMap::new(),
+        }
     }
 
     /// Mounts it; what it held before is gone. `root` takes what will be written, below `name`.
@@ -53,7 +65,12 @@ impl Layer {
         }
         fs::set_permissions(&upper, Permissions::from_mode(real.mode() & 0o7777))?;
         let (upper_handle, work_handle) = (handle(&upper)?, handle(&work)?);
+        self.laid = mode_and_owner(&fs::metadata(&upper)?);
         let [lower, over, work] = [&self.lower, &upper_handle, &work_handle].map(|it| below(it).display().to_string());
+        let lower = match &self.taken_over {
+            Some(own) => format!("{}:{lower}", below(own).display()),
+            None => lower,
+        };
         let attributes = if user { ",userxattr" } else { "" };
         let options = format!("lowerdir={lower},upperdir={over},workdir={work}{attributes}");
         mount(Some("refrain-check"), &self.place, Some("overlay"), MsFlags::empty(), Some(options.as_str()))?;
@@ -102,7 +119,7 @@ impl Layer {
         let place = self.place(relative);
         // With a `.` behind it also the root of the layer is a directory and no link to one.
         let real = below(&self.lower).join(".").join(relative);
-        let before = fs::symlink_metadata(&real).ok();
+        let before = self.before(relative, &real);
         let was_directory = before.as_ref().is_some_and(fs::Metadata::is_dir);
         let replaced = was_directory && !mark.removed && (mark.opaque || !found.is_dir());
         let known = marked.is_some_and(|marked| marked.inode == mark.inode && marked.opaque == mark.opaque);
@@ -117,7 +134,8 @@ impl Layer {
             None => How::Created,
             // A directory is copied up for what happens inside it, which is told by itself.
             Some(before) if found.is_dir() && before.is_dir() => {
-                if (before.mode(), before.uid(), before.gid()) == (found.mode(), found.uid(), found.gid()) {
+                let known = if relative.as_os_str().is_empty() { self.laid } else { mode_and_owner(&before) };
+                if known == mode_and_owner(found) {
                     return;
                 }
                 How::Changed
@@ -125,6 +143,12 @@ impl Layer {
             Some(_) => How::Changed,
         };
         writes.push(Write { path: place, how });
+    }
+
+    /// What the task found there; `real` is the real file.
+    fn before(&self, relative: &Path, real: &Path) -> Option<fs::Metadata> {
+        let own = self.taken_over.as_ref().and_then(|own| fs::symlink_metadata(below(own).join(relative)).ok());
+        own.or_else(|| fs::symlink_metadata(real).ok())
     }
 
     /// All that a directory held which is another one now, and was not made again.
@@ -148,6 +172,10 @@ impl Mark {
             opaque: found.is_dir() && is_opaque(path),
         }
     }
+}
+
+fn mode_and_owner(found: &fs::Metadata) -> (u32, u32, u32) {
+    (found.mode(), found.uid(), found.gid())
 }
 
 fn is_opaque(directory: &Path) -> bool {

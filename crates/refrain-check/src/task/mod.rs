@@ -15,6 +15,7 @@ mod inputs;
 mod kill;
 mod layer;
 mod mounts;
+mod owners;
 mod pipes;
 mod race;
 mod shield;

@@ -11,6 +11,7 @@
 
 use super::layer::{Layer, private_directory};
 use super::mounts::{self, below, handle};
+use super::owners::take_over;
 use super::writes::Write;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -28,6 +29,8 @@ pub(super) struct Place {
     pub(super) path: PathBuf,
     /// Without a layer over it there is no shield at all.
     pub(super) required: bool,
+    /// Whether the task is at work in all of it, or makes it: it may be a file, too.
+    pub(super) whole: bool,
 }
 
 /// The layers of this process.
@@ -49,6 +52,8 @@ pub(super) struct Shield {
     closed: Vec<(PathBuf, MsFlags)>,
     /// What the task cannot write, because there is no layer over it, and why.
     pub(super) refused: Vec<(PathBuf, String)>,
+    /// What the task cannot change though it may: a sentence each.
+    pub(super) unowned: Vec<String>,
     /// What the task can really write.
     pub(super) open: Vec<(PathBuf, String)>,
 }
@@ -77,8 +82,8 @@ const KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
 /// Filesystems of the kernel's, which a chroot or a container may have elsewhere, too.
 const KERNEL_FILESYSTEMS: &[&str] =
     &["proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "mqueue", "autofs", "fusectl", "binfmt_misc", "nsfs"];
-/// Most of the files beside a mount that are copied for an ordinary user.
-const MOST_BESIDE: u64 = 256 << 20;
+/// Most of the files that are copied for an ordinary user: of those beside a mount, and of those that belong to others.
+pub(super) const MOST_BESIDE: u64 = 256 << 20;
 
 impl Shield {
     /// Puts this process behind a shield. It must have one thread only.
@@ -109,10 +114,17 @@ impl Shield {
             round: 0,
             closed: Vec::new(),
             refused: Vec::new(),
+            unowned: Vec::new(),
             open: Vec::new(),
         };
         shield.plan()?;
         shield.cover()?;
+        if user {
+            shield.unowned.push(
+                "what belongs to others an ordinary user changes only in the home, in `cwd` and in the outputs"
+                    .to_owned(),
+            );
+        }
         shield.sockets = shield.sockets();
         shield.bind_sockets();
         shield.demand()?;
@@ -268,6 +280,12 @@ impl Shield {
 
     /// Mounts a layer, or finds another way.
     fn lay(&mut self, mut layer: Layer, pending: &mut VecDeque<Cover>) -> io::Result<Cover> {
+        // A directory that holds mounts is laid out anew below, and its directories come here again.
+        let alone = pending.iter().all(|inner| !inner.place().starts_with(&layer.place));
+        if self.user && self.round == 1 && alone {
+            let copy = below(&self.scratch_handle).join(MEMORY).join(format!("others/{}", self.covers.len()));
+            layer.taken_over = take_over(&layer, &self.places, &copy, &mut self.unowned)?;
+        }
         let error = match self.mount(&mut layer) {
             Ok(()) => return Ok(Cover::Layer(layer)),
             Err(error) => error,
@@ -427,7 +445,7 @@ fn leave_for_own_namespace() -> io::Result<bool> {
 /// The place without links on the way to it; none for one that does not exist.
 fn resolved(place: &Place) -> Option<Place> {
     let path = place.path.canonicalize().ok()?;
-    path.is_dir().then_some(Place { path, required: place.required })
+    (place.whole || path.is_dir()).then_some(Place { path, ..*place })
 }
 
 fn outer_first(covers: &mut VecDeque<Cover>) {
@@ -440,7 +458,7 @@ fn is_kernels(path: &Path) -> bool {
 }
 
 /// Copies a link, or a file with its times; others are left out.
-fn copy_beside(from: &Path, to: &Path, found: &fs::Metadata) -> io::Result<()> {
+pub(super) fn copy_beside(from: &Path, to: &Path, found: &fs::Metadata) -> io::Result<()> {
     if found.is_symlink() {
         return symlink(fs::read_link(from)?, to);
     }

@@ -1,6 +1,6 @@
 //! How far a task reaches: nothing real outside the home is written either, and mounts are where they are.
 
-use crate::scene::{DAY, Scene};
+use crate::scene::{DAY, Scene, owned};
 use refrain_testkit::program::Output;
 use std::fs;
 use std::path::Path;
@@ -100,6 +100,67 @@ fn mounts_below_the_home_and_around_the_scratch_copy_are_behind_the_shield() {
 #[test]
 fn an_ordinary_user_has_a_shield_around_mounts() {
     among_mounts(true);
+}
+
+#[test]
+fn what_a_user_takes_back_from_a_directory_of_the_systems_is_no_write() {
+    // So does libfaketime, in /dev/shm.
+    let scene = task("for top in /dev/shm /tmp; do : > $top/mine.$$; rm $top/mine.$$; done; echo x > \"$REFRAIN_OUT\"");
+    owned(scene.home.path(), 1234, 1234, "755");
+    scene.check_as(1234, &[1234], "reach", &["--twice"]).repeatable();
+}
+
+const IN_PLACE: &str = "what the first run published in its place";
+
+#[test]
+fn a_user_of_a_shared_home_meets_what_was_published_and_writes_there() {
+    let scene = task("echo x > \"$REFRAIN_OUT\"; echo x >> notes.txt; echo x > clean/new; rm -f clean/precious.csv");
+    scene.home.write("notes.txt", "ours\n");
+    scene.home.write(format!("out/{DAY}.txt"), "before\n");
+    // The user and his groups, whose the home is, and the mode of its directories.
+    let shared = [
+        (1234, &[1234, 50][..], (1234, 50), "2775"),
+        (1234, &[1234, 50], (0, 50), "2775"),
+        (1234, &[1234], (65534, 0), "777"),
+        (65534, &[65534], (65534, 0), "755"),
+    ];
+    for (user, groups, (owner, group), mode) in shared {
+        owned(scene.home.path(), owner, group, mode);
+        let opened = Command::new("chmod").arg("666").arg(scene.home.join("notes.txt")).status().unwrap();
+        assert!(opened.success());
+        let checked = scene.check_as(user, groups, "reach", &["--twice"]);
+        let checked = checked.finds(&["undeclared_write"], &[]);
+        let trial = &checked.verdict["trials"][0];
+        assert!(trial["varied"].to_string().contains(IN_PLACE), "{}", checked.output);
+        for (file, how) in [("notes.txt", "changed"), ("clean/new", "created"), ("clean/precious.csv", "removed")] {
+            let told = format!(r#""path":"{}","how":"{how}""#, scene.home.join(file).display());
+            assert!(checked.verdict["findings"].to_string().contains(&told), "{file}\n{}", checked.output);
+        }
+    }
+}
+
+#[test]
+fn a_home_below_a_directory_of_the_systems_is_its_users() {
+    let around = tempfile::tempdir_in("/opt").expect("root");
+    owned(around.path(), 0, 0, "755");
+    let home = refrain_testkit::program::Home::at(crate::scene::BIN, around.path().join("inner/home"));
+    let scene = Scene { home, scratch: tempfile::tempdir().expect("a directory") };
+    scene.home.config(
+        "[task.reach]\npartition = \"daily\"\ncommand = 'echo x >> notes.txt; echo x > $REFRAIN_OUT'\nout.report = \"out/{date}.txt\"\n",
+    );
+    owned(scene.home.path(), 1234, 1234, "755");
+    let notes = scene.home.join("notes.txt").display().to_string();
+    scene.check_as(1234, &[1234], "reach", &["--twice"]).finds(&["undeclared_write"], &[&notes]);
+}
+
+#[test]
+fn a_publication_that_cannot_be_put_in_its_place_was_not_tried() {
+    let scene = task("rm -rf out; : > out; echo x > \"$REFRAIN_OUT\"");
+    let checked = scene.check("reach", &["--twice"]).ends(1, "not_repeatable");
+    let trial = &checked.verdict["trials"][0];
+    let told = |list: &str| trial[list].to_string().contains(IN_PLACE);
+    assert!(told("not_varied") && !told("varied"), "{}", checked.output);
+    assert!(trial["not_varied"].to_string().contains("`report`: "), "{}", checked.output);
 }
 
 #[test]

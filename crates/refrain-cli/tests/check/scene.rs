@@ -65,6 +65,44 @@ impl Scene {
     }
 }
 
+impl Scene {
+    /// Checks as an ordinary user, who is given the scratch directory and nothing else; `groups` is his own group and those
+    /// that he is in besides.
+    #[track_caller]
+    pub(crate) fn check_as(&self, user: u32, groups: &[u32], task: &str, flags: &[&str]) -> Checked {
+        owned(self.scratch.path(), user, groups[0], "755");
+        // Where the program was built an ordinary user may not enter.
+        let program = self.scratch.path().join("refrain");
+        if fs::hard_link(BIN, &program).is_err() {
+            fs::copy(BIN, &program).expect("a copy of the program");
+        }
+        let before = digest(self.home.path());
+        let others: Vec<_> = groups.iter().skip(1).map(u32::to_string).collect();
+        let others =
+            if others.is_empty() { "--clear-groups".to_owned() } else { format!("--groups={}", others.join(",")) };
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={user}"), format!("--regid={}", groups[0]), others]).arg(&program);
+        command.args(Self::arguments(task, &[flags, &["--json", "--isolation", "shield"]].concat()));
+        command.current_dir(self.home.path()).env("TMPDIR", self.scratch.path()).env("HOME", "/nonexistent");
+        let output = Output::of(&mut command, b"");
+        let verdict =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("no verdict: {error}\n{output}"));
+        assert_eq!(digest(self.home.path()), before, "the real home was touched\n{output}");
+        fs::remove_file(&program).expect("the program");
+        let left: Vec<_> = fs::read_dir(self.scratch.path()).expect("the directory").flatten().collect();
+        assert!(left.is_empty(), "the scratch copy stays: {left:?}\n{output}");
+        Checked { output, verdict }
+    }
+}
+
+/// Gives a directory and all in it to somebody; its directories get this mode.
+#[track_caller]
+pub(crate) fn owned(directory: &Path, user: u32, group: u32, mode: &str) {
+    let script = format!("chown -R {user}:{group} . && find . -type d -exec chmod {mode} {{}} +");
+    let done = Command::new("sh").args(["-c", &script]).current_dir(directory).status().expect("start sh");
+    assert!(done.success(), "chown (root?)");
+}
+
 /// What a check said.
 pub(crate) struct Checked {
     pub(crate) output: Output,

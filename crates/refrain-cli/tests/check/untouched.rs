@@ -1,6 +1,6 @@
 //! The real home, its state and its outputs are as they were, however a check ends.
 
-use crate::scene::{DAY, Scene, digest};
+use crate::scene::{DAY, Scene, digest, owned};
 use refrain_testkit::program::Running;
 use std::fs;
 use std::process::Command;
@@ -98,29 +98,9 @@ fn a_check_that_is_killed_leaves_the_real_files_alone() {
 #[test]
 fn an_ordinary_user_has_a_shield_too() {
     let scene = published("0");
-    let user = |path: &std::path::Path| {
-        assert!(
-            Command::new("chown").args(["-R", "65534:65534"]).arg(path).status().unwrap().success(),
-            "chown (root?)"
-        );
-    };
-    user(scene.home.path());
-    user(scene.scratch.path());
-    // Where the program was built an ordinary user may not enter.
-    let program = scene.scratch.path().join("refrain");
-    fs::copy(crate::scene::BIN, &program).unwrap();
-    let before = digest(scene.home.path());
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
-    command.args(Scene::arguments("reckless", &["--twice", "--json", "--isolation", "shield"]));
-    command.current_dir(scene.home.path()).env("TMPDIR", scene.scratch.path()).env("HOME", "/nonexistent");
-    let output = refrain_testkit::program::Output::of(&mut command, b"").expect_code(1);
-    let verdict: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!(verdict["watched"]["shielded"], true, "{output}");
-    assert_eq!(digest(scene.home.path()), before, "{output}");
-    fs::remove_file(&program).unwrap();
-    let left: Vec<_> = fs::read_dir(scene.scratch.path()).unwrap().flatten().collect();
-    assert!(left.is_empty(), "{left:?}\n{output}");
+    owned(scene.home.path(), 65534, 65534, "700");
+    let checked = scene.check_as(65534, &[65534], "reckless", &["--twice"]).ends(1, "not_repeatable");
+    assert!(checked.shielded(), "{}", checked.output);
 }
 
 #[test]
