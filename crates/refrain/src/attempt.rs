@@ -2,25 +2,29 @@
 
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Failure, Other, Pause, stopped_by};
-use crate::environment::variable_part;
+use crate::environment::{Given, variable_part};
 use crate::process::{Event, EventReceiver, EventSender};
 use crate::report::Conclusion;
 use refrain_core::{
-    Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Guards, Input, Open, Origin,
-    OutputSlot, PinnedInput, Publication, Result, RunRecord, Sealed, SealedData, Staged, Staging, StagingId,
+    Adopt, Answer, AttemptId, Condition, CrashPoint, Error, ErrorKind, Fingerprint, Generation, Guards, Input,
+    Interval, Open, Origin, OutputSlot, Partition, PinnedInput, Publication, Result, RunId, RunRecord, Sealed,
+    SealedData, Staged, Staging, StagingId, TaskName, Token,
 };
 use refrain_input::Held;
 use std::path::PathBuf;
 
 /// One attempt, between its lease and its commit. Dropping it publishes nothing (FS-10): only
 /// [`Attempt::publish`] does.
+///
+/// It tells what a command is told by its environment; the variable stands with each.
 pub struct Attempt<'b> {
+    given: Given,
     work: Option<Work<'b>>,
 }
 
 impl std::fmt::Debug for Attempt<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attempt").field("id", &self.work.as_ref().map(|work| work.driver.id)).finish_non_exhaustive()
+        f.debug_struct("Attempt").field("id", &self.given.attempt).finish_non_exhaustive()
     }
 }
 
@@ -57,15 +61,68 @@ pub(crate) struct OpenOutput {
 
 impl<'b> Attempt<'b> {
     pub(crate) fn of(work: Work<'b>) -> Self {
-        Self { work: Some(work) }
+        Self { given: Given::to(&work), work: Some(work) }
     }
 
-    /// This attempt's identity.
-    pub fn id(&self) -> Option<AttemptId> {
-        self.work.as_ref().map(|work| work.driver.id)
+    /// This attempt's identity; no other attempt has it (`REFRAIN_ATTEMPT`).
+    pub fn id(&self) -> AttemptId {
+        self.given.attempt
     }
 
-    /// Where to write an output: a file that is not there yet, or a directory that is.
+    /// The run that it is an attempt for: the same for every attempt until it is published (`REFRAIN_RUN`).
+    pub fn run(&self) -> RunId {
+        self.given.run
+    }
+
+    /// The run's generation, which becomes the version that readers see: 1 for the first publication of the key, one more
+    /// for each that replaces it on purpose.
+    pub fn generation(&self) -> Generation {
+        self.given.generation
+    }
+
+    /// The fencing token: higher with every attempt of the key, for systems that can refuse a lower one (`REFRAIN_TOKEN`).
+    pub fn token(&self) -> Token {
+        self.given.token
+    }
+
+    /// A number below 2^31, the same for every attempt of the key in every home: for pseudo-random numbers
+    /// (`REFRAIN_SEED`).
+    pub fn seed(&self) -> u32 {
+        self.given.seed
+    }
+
+    /// 32 hexadecimal digits, the same for every attempt of the run: for services that drop repeated requests
+    /// (`REFRAIN_IDEMPOTENCY_KEY`).
+    pub fn idempotency_key(&self) -> &str {
+        &self.given.idempotency_key
+    }
+
+    /// The task (`REFRAIN_TASK`).
+    pub fn task(&self) -> &TaskName {
+        &self.given.key.task
+    }
+
+    /// What the output is for (`REFRAIN_PARTITION` is its key).
+    pub fn partition(&self) -> &Partition {
+        &self.given.partition
+    }
+
+    /// The logical date, where the partition is one: its key (`REFRAIN_DATE`), its first instant (`REFRAIN_DATE_START`) and
+    /// the first instant after it (`REFRAIN_DATE_END`), which no calendar but the task's decides.
+    pub fn interval(&self) -> Option<&Interval> {
+        self.given.partition.interval.as_ref()
+    }
+
+    /// The value of a parameter (`REFRAIN_PARAM_<NAME>`).
+    ///
+    /// # Errors
+    /// `invalid` when the task has no such parameter.
+    pub fn param(&self, name: &str) -> Result<&str> {
+        let found = self.given.params.get(name).map(String::as_str);
+        found.ok_or_else(|| Error::invalid(format!("the task has no parameter `{name}`")))
+    }
+
+    /// Where to write an output: a file that is not there yet, or a directory that is (`REFRAIN_OUT_<NAME>`).
     ///
     /// # Errors
     /// `invalid` when the task declares no such output.
@@ -76,7 +133,8 @@ impl<'b> Attempt<'b> {
             .ok_or_else(|| Error::invalid(format!("the task declares no output `{name}`")))
     }
 
-    /// Where to read an input; an empty path where a chain of partitions starts and there is nothing to read.
+    /// Where to read an input; an empty path where a chain of partitions starts and there is nothing to read
+    /// (`REFRAIN_IN_<NAME>`).
     ///
     /// # Errors
     /// `invalid` when the task declares no such input.

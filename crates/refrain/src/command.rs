@@ -32,7 +32,8 @@ impl Boundary {
     /// Runs the task's command for one partition and publishes what it wrote.
     ///
     /// `events` makes the channel through which signals and other events that should end the command come in; it is
-    /// called only when there is something to run.
+    /// called only when there is something to run. `|| Ok(channel())` with [`channel`](crate::process::channel) will do where none
+    /// should; a program that makes several attempts takes those of a [`Relay`](crate::process::Relay).
     ///
     /// # Errors
     /// As [`Boundary::begin`].

@@ -4,7 +4,7 @@ use crate::attempt::Work;
 use crate::logical_clock;
 use crate::process::ATTEMPT_VARIABLE;
 use crate::task::CommandClock;
-use refrain_core::{Key, Result, RunId, Value};
+use refrain_core::{AttemptId, Generation, Key, Partition, Result, RunId, Token, Value};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
@@ -43,27 +43,59 @@ pub(crate) fn of_an_outer_task(inherit_locale: bool) -> Vec<OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(given)).collect()
 }
 
+/// What an attempt is told about itself, by variables or by [`Attempt`](crate::Attempt).
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) key: Key,
+    pub(crate) partition: Partition,
+    pub(crate) params: BTreeMap<String, String>,
+    pub(crate) run: RunId,
+    pub(crate) generation: Generation,
+    pub(crate) attempt: AttemptId,
+    pub(crate) token: Token,
+    pub(crate) seed: u32,
+    pub(crate) idempotency_key: String,
+}
+
+impl Given {
+    pub(crate) fn to(work: &Work<'_>) -> Self {
+        let plan = &work.driver.plan;
+        Self {
+            key: plan.key.clone(),
+            partition: plan.partition.clone(),
+            params: plan.task.params.clone(),
+            run: work.run.run_id,
+            generation: work.run.generation,
+            attempt: work.driver.id,
+            token: work.driver.report.token.unwrap_or_default(),
+            seed: seed(&plan.key),
+            idempotency_key: idempotency_key(work.run.run_id),
+        }
+    }
+}
+
 /// The variables of DESIGN section 4, and those that make equal input give equal bytes.
 ///
 /// # Errors
 /// `unsupported` when the command's clock cannot be set.
 pub(crate) fn environment(work: &Work<'_>) -> Result<Variables> {
     let plan = &work.driver.plan;
+    let given = Given::to(work);
     let mut env: Vec<(String, String)> = vec![
-        ("REFRAIN_TASK".into(), plan.key.task.to_string()),
-        ("REFRAIN_PARTITION".into(), plan.key.partition.clone()),
-        ("REFRAIN_RUN".into(), work.run.run_id.to_string()),
-        ("REFRAIN_ATTEMPT".into(), work.driver.id.to_string()),
-        ("REFRAIN_TOKEN".into(), work.driver.report.token.unwrap_or_default().to_string()),
-        ("REFRAIN_SEED".into(), seed(&plan.key).to_string()),
-        ("REFRAIN_IDEMPOTENCY_KEY".into(), idempotency_key(work.run.run_id)),
+        ("REFRAIN_TASK".into(), given.key.task.to_string()),
+        ("REFRAIN_PARTITION".into(), given.key.partition),
+        ("REFRAIN_RUN".into(), given.run.to_string()),
+        (ATTEMPT_VARIABLE.into(), given.attempt.to_string()),
+        ("REFRAIN_TOKEN".into(), given.token.to_string()),
+        ("REFRAIN_SEED".into(), given.seed.to_string()),
+        ("REFRAIN_IDEMPOTENCY_KEY".into(), given.idempotency_key),
     ];
     if !plan.task.inherit_locale {
         for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("PYTHONHASHSEED", "0")] {
             env.push((name.into(), value.into()));
         }
     }
-    if let Some(interval) = &plan.partition.interval {
+    if let Some(interval) = &given.partition.interval {
         env.push(("REFRAIN_DATE".into(), interval.key.clone()));
         env.push(("REFRAIN_DATE_START".into(), interval.start.to_string()));
         env.push(("REFRAIN_DATE_END".into(), interval.end.to_string()));
@@ -85,11 +117,11 @@ pub(crate) fn environment(work: &Work<'_>) -> Result<Variables> {
     for (name, place) in &work.inputs {
         env.push((format!("REFRAIN_IN_{}", variable_part(name)), place.clone()));
     }
-    for (name, value) in &plan.task.params {
-        env.push((format!("REFRAIN_PARAM_{}", variable_part(name)), value.clone()));
+    for (name, value) in given.params {
+        env.push((format!("REFRAIN_PARAM_{}", variable_part(&name)), value));
     }
     let mut env: Variables = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-    if let (CommandClock::Logical, Some(interval)) = (plan.task.clock, &plan.partition.interval) {
+    if let (CommandClock::Logical, Some(interval)) = (plan.task.clock, &given.partition.interval) {
         env.extend(logical_clock::variables(interval.start)?);
     }
     Ok(env)

@@ -1,34 +1,115 @@
 //! Makes a batch task safe to repeat: lease, pins, staging, one atomic commit.
 //!
-//! However often a task is repeated, the place where it publishes holds exactly one attempt's complete output:
+//! However often a task is repeated, the place where it publishes holds exactly one attempt's complete output.
+//!
+//! # How to depend on it
+//!
+//! The crate is in no registry; Cargo finds it in a checkout of the repository, or in the repository itself:
+//!
+//! ```toml
+//! [dependencies]
+//! refrain = { path = "../refrain/crates/refrain" }
+//! # or: refrain = { git = "URL of the repository", rev = "the commit" }
+//! ```
+//!
+//! It needs Linux and Rust 1.95 or later.
+//!
+//! # A task whose work this program does
+//!
+//! [`Boundary::begin`] gives an [`Attempt`], which says where to write and what a command would find in its environment. However
+//! a call ends, a [`Conclusion`] says how:
 //!
 //! ```
-//! use refrain::{Begun, Boundary, Options, Task};
-//! use refrain::core::{Calendar, Grain, PartitionScheme};
+//! use refrain::core::{Calendar, Grain, Outcome, PartitionScheme};
+//! use refrain::{Begun, Boundary, Conclusion, ErrorKind, Home, Options, Task};
+//! use std::error::Error;
 //!
-//! # fn main() -> Result<(), refrain::Error> {
-//! # let directory = tempfile::tempdir().map_err(|error| refrain::Error::io("no directory", error))?;
-//! # let home = directory.path();
-//! refrain::Home::make(home)?;
-//! let boundary = Boundary::open(home)?;
-//! let days = PartitionScheme::Dates(Calendar::utc(Grain::Daily));
-//! let task = Task::new("delays", days, home)?.output("report", "reports/{date}.csv")?;
-//! let day = task.partitions.partition(Some("2013-01-01"), None, None)?;
-//!
-//! match boundary.begin(&task, &day, &Options::default())? {
-//!     Begun::Attempt(attempt) => {
-//!         let report = attempt.output("report")?;
-//!         std::fs::write(&report, "carrier,delay\nUA,11\n").map_err(|error| refrain::Error::io("cannot write", error))?;
-//!         attempt.publish().into_result()?; // dropping the attempt instead publishes nothing
-//!     }
-//!     Begun::Ended(conclusion) => drop(conclusion.into_result()?),
+//! fn publish(boundary: &Boundary, task: &Task, date: &str, rows: &str) -> Result<Conclusion, Box<dyn Error>> {
+//!     let day = task.partitions.partition(Some(date), None, None)?;
+//!     Ok(match boundary.begin(task, &day, &Options::default())? {
+//!         Begun::Attempt(attempt) => {
+//!             // What fails before `publish` drops the attempt, and nothing is published.
+//!             std::fs::write(attempt.output("report")?, rows)?;
+//!             attempt.publish()
+//!         }
+//!         Begun::Ended(conclusion) => conclusion,
+//!     })
 //! }
-//! assert!(home.join("reports/2013-01-01.csv").exists());
-//! // Repeating it is harmless.
-//! assert!(matches!(boundary.begin(&task, &day, &Options::default())?, Begun::Ended(_)));
+//!
+//! fn told(conclusion: &Conclusion) -> String {
+//!     let report = &conclusion.report;
+//!     // One entry for each output that is published; its version is the run's generation.
+//!     let published = report.outputs.first().map(|output| format!("version {} of {}", output.version, output.name));
+//!     let published = published.unwrap_or_default();
+//!     match (&conclusion.error, report.outcome) {
+//!         (None, Outcome::Published) => format!("published {published}"),
+//!         (None, _) => format!("{published} stood there before"),
+//!         (Some(_), Outcome::Decided) => format!("published {published}; the same call again finishes it"),
+//!         (Some(error), _) => match error.kind {
+//!             ErrorKind::Guard | ErrorKind::Refused => format!("refused: {error}"),
+//!             ErrorKind::Held => format!("somebody else is at it: {error}"),
+//!             ErrorKind::Unknown => format!("it may be published: ask again: {error}"),
+//!             kind => format!("{}: {error}", kind.as_str()),
+//!         },
+//!     }
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn Error>> {
+//!     let directory = tempfile::tempdir()?; // in earnest a directory that stays
+//!     let home = directory.path();
+//!     Home::make(home)?; // repeating it changes nothing
+//!     let boundary = Boundary::open(home)?;
+//!     let days = PartitionScheme::Dates(Calendar::utc(Grain::Daily));
+//!     let task = Task::new("delays", days, home)?.output("report", "reports/{date}.csv")?;
+//!
+//!     let first = publish(&boundary, &task, "2013-01-01", "carrier,delay\nUA,11\n")?;
+//!     assert_eq!(told(&first), "published version 1 of report");
+//!     assert!(home.join("reports/2013-01-01.csv").exists());
+//!
+//!     let again = publish(&boundary, &task, "2013-01-01", "carrier,delay\nUA,12\n")?;
+//!     assert_eq!(told(&again), "version 1 of report stood there before");
+//!
+//!     let empty = publish(&boundary, &task, "2013-01-02", "")?;
+//!     assert!(told(&empty).starts_with("refused: "), "an empty output is published only where that is allowed");
+//!     assert!(!home.join("reports/2013-01-02.csv").exists());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # A task with a command
+//!
+//! [`Boundary::run`] starts it, watches it and publishes what it wrote. Signals reach it through a channel of events, because a
+//! library installs no handlers: a program that wants its signals to end the command keeps the sender.
+//!
+//! ```
+//! use refrain::core::{Outcome, PartitionScheme};
+//! use refrain::process::{Event, channel};
+//! use refrain::task::CommandLine;
+//! use refrain::{Boundary, Home, Options, Stdout, Task};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let directory = tempfile::tempdir()?;
+//! let home = directory.path();
+//! Home::make(home)?;
+//! let boundary = Boundary::open(home)?;
+//! let mut task = Task::new("hello", PartitionScheme::None, home)?.output("text", "hello.txt")?;
+//! task.command = Some(CommandLine::Shell("echo hello > $REFRAIN_OUT".to_owned()));
+//! let all = task.partitions.partition(None, None, None)?;
+//!
+//! // The handler of a signal sends `Event::Signal(number)` through a clone of the sender: the command is ended, and nothing
+//! // is published.
+//! let (sender, receiver) = channel();
+//! let handler = sender.clone();
+//! let on_terminate = move || handler.send(Event::Signal(15));
+//! let conclusion = boundary.run(&task, &all, &Options::default(), Stdout::Inherit, || Ok((sender, receiver)))?;
+//! assert_eq!(conclusion.report.outcome, Outcome::Published);
+//! assert_eq!(std::fs::read_to_string(home.join("hello.txt"))?, "hello\n");
+//! # drop(on_terminate);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # The code
 //!
 //! The path of the data is the order of the modules: [`config`] and [`task`] say what to do, `plan` fills in the
 //! partition, `peek` looks whether there is anything to do, `driver` leases and claims, [`attempt`] stages and

@@ -11,6 +11,11 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 /// The end of a call: a report for machines, and what a person should read.
+///
+/// [`Report::outcome`] says what came of it. Without an error the output stands: `Published` by this call, or
+/// `AlreadyPublished` before it. With an error [`Report::window`] says whether the output is published all the same:
+/// after `Decided` it is, and the same call again finishes what is to follow. [`Error::kind`] is what a program decides
+/// by, and [`Report::retry`] says whether a repeat is worthwhile. The crate's example reads them.
 #[derive(Debug)]
 pub struct Conclusion {
     /// For machines.
@@ -22,7 +27,7 @@ pub struct Conclusion {
 }
 
 impl Conclusion {
-    /// The report of a call after which the output stands, or the error.
+    /// The report of a call after which the output stands, by this call or before it, or the error.
     ///
     /// # Errors
     /// Whatever the call ended with; [`Report::window`] tells where it fell.

@@ -12,6 +12,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A named unit of work with declared inputs and outputs.
+///
+/// # What counts as a change
+/// A publication bears a fingerprint of what it was made from. `on_change` and
+/// [`Repeat::IfChanged`](crate::Repeat::IfChanged) compare it with that of the call: the command's text, the content of the files
+/// in `code`, the parameters, the versions of the inputs, the calendar, `clock`, and the places of the outputs (of
+/// tables also how they are published).
+///
+/// Of a task without a command, whose work the calling program does, nothing of that program enters by itself: another
+/// release of it is no change. Name in `code` files that change with it (its sources, its executable), or add its version
+/// to `params`.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Its name.
@@ -20,7 +30,7 @@ pub struct Task {
     pub partitions: PartitionScheme,
     /// What runs it; nothing for a task whose work is done by the calling program.
     pub command: Option<CommandLine>,
-    /// Files whose content is part of what the output was made from.
+    /// Files whose content is part of what the output was made from; relative paths start at `base`.
     pub code: Vec<String>,
     /// The directory that relative paths start from.
     pub base: PathBuf,
