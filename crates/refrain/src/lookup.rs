@@ -1,12 +1,12 @@
 //! Finds runs, attempts and publications: by id, by path, by key.
 
 use crate::boundary::Boundary;
-use crate::peek::{find_published, is_taken};
+use crate::peek::{find_published, has_followed, in_part, is_taken, partition_flag};
 use crate::plan::Plan;
 use crate::task::Task;
 use refrain_core::{
-    AttemptFilter, AttemptRecord, Condition, Error, Generation, Head, Key, OutputSlot, Partition, PinnedInput,
-    Publication, Result, SlotAddress, Version,
+    AttemptFilter, AttemptRecord, Condition, Error, ErrorKind, Generation, Head, Key, OutputSlot, Partition,
+    PinnedInput, Publication, Result, SlotAddress, Version,
 };
 use refrain_object::Address;
 use std::collections::BTreeSet;
@@ -296,7 +296,7 @@ impl Boundary {
         let state = self.store.key(&plan.key)?;
         let Some(publication) = find_published(self, plan, state.as_ref())? else {
             let error = Error::invalid(format!("`{}` is not published", plan.key));
-            let (task, flag) = (&plan.key.task, crate::peek::partition_flag(plan));
+            let (task, flag) = (&plan.key.task, partition_flag(plan));
             return Err(error.hint(match self.home.config.declared(task) {
                 Some(_) => format!("to publish it: refrain run {task}{flag}"),
                 None => format!("to see what was run: refrain log {task}{flag}"),
@@ -330,18 +330,35 @@ impl Boundary {
             let fits = |found: &&Version| version.map_or(found.current, |v| found.generation == v);
             // What was published comes before what became of it by hand.
             let wanted = versions.iter().filter(fits).min_by_key(|found| found.edited);
-            let wanted = wanted.cloned().ok_or_else(|| {
-                let list: Vec<_> = versions.iter().map(|found| found.generation.to_string()).collect();
-                let which = version.map_or_else(|| "the published version".to_owned(), |v| format!("version {v}"));
-                let what = format!("{which} of output `{}` of `{}` is not there", output.name, plan.key);
-                Error::invalid(what).hint(if list.is_empty() {
-                    "nothing of it can be read; to publish it again, repeat the `refrain run` with --rerun".to_owned()
-                } else {
-                    format!("versions that can be read: {}", list.join(", "))
-                })
-            });
+            let is_newest = version.is_none_or(|version| version == publication.run.generation);
+            let wanted = match wanted.cloned() {
+                Some(wanted) => Ok(wanted),
+                None if is_newest && !has_followed(self, &plan.key, &publication, &output.slot)? => {
+                    Err(still_to_follow(plan, &publication, output))
+                }
+                None => Err(not_there(plan, output, version, &versions)),
+            };
             found.push((output.clone(), wanted));
         }
         Ok(found)
     }
+}
+
+/// An output of a run that is decided and not finished.
+fn still_to_follow(plan: &Plan, publication: &Publication, output: &OutputSlot) -> Error {
+    let (task, flag) = (&plan.key.task, partition_flag(plan));
+    let what = format!("output `{}` of `{}` is not there yet: {}", output.name, plan.key, in_part(publication));
+    Error::new(ErrorKind::Unavailable, what)
+        .hint(format!("to finish it: refrain run {task}{flag}, or refrain recover {task}"))
+}
+
+fn not_there(plan: &Plan, output: &OutputSlot, version: Option<Generation>, versions: &[Version]) -> Error {
+    let list: Vec<_> = versions.iter().map(|found| found.generation.to_string()).collect();
+    let which = version.map_or_else(|| "the published version".to_owned(), |v| format!("version {v}"));
+    let what = format!("{which} of output `{}` of `{}` is not there", output.name, plan.key);
+    Error::invalid(what).hint(if list.is_empty() {
+        "nothing of it can be read; to publish it again, repeat the `refrain run` with --rerun".to_owned()
+    } else {
+        format!("versions that can be read: {}", list.join(", "))
+    })
 }

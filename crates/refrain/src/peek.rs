@@ -247,13 +247,29 @@ fn anchor_head(boundary: &Boundary, plan: &Plan, state: Option<&KeyState>, adopt
 /// there since.
 pub(crate) fn everywhere(boundary: &Boundary, key: &Key, publication: &Publication) -> Result<bool> {
     for slot in publication.run.slots().skip(1) {
-        let head = boundary.sinks.of(slot)?.read(slot)?;
-        let seen = |head: &Head| head.seen().is_some_and(|seen| seen.attempt == publication.attempt);
-        if !head.is_some_and(|head| seen(&head) || is_taken(&head, key)) {
+        if !has_followed(boundary, key, publication, slot)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// The same of one slot.
+pub(crate) fn has_followed(
+    boundary: &Boundary,
+    key: &Key,
+    publication: &Publication,
+    slot: &SlotAddress,
+) -> Result<bool> {
+    let head = boundary.sinks.of(slot)?.read(slot)?;
+    let seen = |head: &Head| head.seen().is_some_and(|seen| seen.attempt == publication.attempt);
+    Ok(head.is_some_and(|head| seen(&head) || is_taken(&head, key)))
+}
+
+/// What is told of a publication that does not stand everywhere.
+pub(crate) fn in_part(publication: &Publication) -> String {
+    let generation = publication.run.generation;
+    format!("version {generation} is published at its first output, and another output is still to follow")
 }
 
 /// Whether another key took the slot over and has published there.
@@ -432,6 +448,10 @@ fn look_over(
             }
             // The task publishes elsewhere now.
             taken(slot, &head.owner);
+            continue;
+        }
+        // Claimed for a run that is decided: what is to be published there is still to follow.
+        if head.as_ref().is_some_and(|head| head.publication.is_none()) {
             continue;
         }
         let kept = if can.keeps_changes { "; what stands there now is kept as a version" } else { "" };

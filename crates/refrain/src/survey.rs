@@ -7,7 +7,7 @@ use crate::boundary::Boundary;
 use crate::holder::life_of;
 use crate::home::Home;
 use crate::lineage::{Lineages, StaleInput};
-use crate::peek::{Changed, changed, changed_line, drift, find_published};
+use crate::peek::{Changed, changed, changed_line, drift, everywhere, find_published, in_part};
 use crate::plan::Plan;
 use crate::process::Liveness;
 use crate::task::Task;
@@ -238,8 +238,15 @@ impl Boundary {
             status.state = State::Failed;
         }
         if status.state != State::Published {
+            let ending = state.and_then(|state| state.last_attempt?.ending);
+            // An attempt that could not go on has said so.
+            let is_told = ending.is_some_and(|ending| ending.outcome == Outcome::Decided);
             let stands = match drifted {
                 Some(error) => Some(error.message),
+                None if !is_told && !everywhere(self, &key, &publication)? => {
+                    let run = format!("refrain run {name}{}", self.flag_of(&key));
+                    Some(format!("{}; `{run}` finishes it", in_part(&publication)))
+                }
                 None => pending.then(|| format!("version {} stands", publication.run.generation)),
             };
             let notes: Vec<_> = status.note.take().into_iter().chain(stands).collect();

@@ -5,7 +5,7 @@ use crate::compact;
 use crate::conclude::describe;
 use crate::holder::life_of;
 use crate::lineage::{Lineages, StaleInput};
-use crate::peek::{changed, drift, everywhere, find_published, made_from_now, partition_flag, whole};
+use crate::peek::{changed, drift, everywhere, find_published, in_part, made_from_now, partition_flag, whole};
 use crate::plan::{Plan, PlannedSource};
 use crate::process::{Liveness, ProcessIdentity};
 use crate::sealed::fitting;
@@ -136,10 +136,7 @@ impl Boundary {
         match find_published(self, plan, state.as_ref())? {
             Some(publication) if !everywhere(self, &plan.key, &publication)? => {
                 why.would = Would::Recover;
-                why.because.push(format!(
-                    "version {} is published at its first output, and another output is still to follow",
-                    publication.run.generation
-                ));
+                why.because.push(in_part(&publication));
                 last_words(state.as_ref(), &mut why);
                 self.refusals(plan, &mut why)?;
             }

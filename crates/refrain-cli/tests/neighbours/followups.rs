@@ -63,6 +63,28 @@ fn a_rerun_that_gives_up_lost_data_and_fails_leaves_what_stands_and_the_next_rer
 }
 
 #[test]
+fn an_output_that_is_still_to_follow_is_told_as_that_and_not_as_gone() {
+    let home = decided();
+    let (state, version, note) = status(&home, "job");
+    assert_eq!((state.as_str(), version), ("unsettled", Some(1)));
+    let told = "version 1 is published at its first output, and another output is still to follow; `refrain run job` finishes it";
+    assert_eq!(note, told);
+    for asked in [&["path", "job"][..], &["path", "job", "b"], &["path", "job", "--version", "1"]] {
+        let path =
+            home.run(asked).expect_code(125).says("output `b` of `job` is not there yet").says("still to follow");
+        let path = path.says("hint: to finish it: refrain run job, or refrain recover job");
+        assert!(!path.stderr.contains("--rerun"), "{path}");
+    }
+    assert_eq!(home.run(["path", "job", "a"]).success().stdout.trim_end(), home.join("a.csv").display().to_string());
+    // What stands is looked at all the same.
+    home.write("a.csv", "by hand\n");
+    assert!(status(&home, "job").2.contains("was changed by hand"));
+    home.write("a.csv", "one\n");
+    home.run(["recover", "job"]).success();
+    assert_eq!(home.run(["path", "job"]).success().stdout.lines().count(), 2);
+}
+
+#[test]
 fn with_the_sealed_data_in_place_even_rerun_first_finishes_what_was_decided() {
     let home = decided();
     run(&home, &flags(&["--rerun"]), "exit 9").nothing(9, "task_failed");
