@@ -52,7 +52,7 @@ pub(super) struct Shield {
     closed: Vec<(PathBuf, MsFlags)>,
     /// What the task cannot write, because there is no layer over it, and why.
     pub(super) refused: Vec<(PathBuf, String)>,
-    /// What the task cannot change though it may: a sentence each.
+    /// What the task cannot change, or does not see, though it may: a sentence each.
     pub(super) unowned: Vec<String>,
     /// What the task can really write.
     pub(super) open: Vec<(PathBuf, String)>,
@@ -328,9 +328,11 @@ impl Shield {
     }
 
     /// A directory that holds mounts, laid out anew: its files are copied, its directories get layers of their own.
-    fn laid_out(&self, layer: &Layer, pending: &VecDeque<Cover>) -> io::Result<(Layer, Vec<Cover>)> {
+    fn laid_out(&mut self, layer: &Layer, pending: &VecDeque<Cover>) -> io::Result<(Layer, Vec<Cover>)> {
         let copy = below(&self.scratch_handle).join(MEMORY).join(format!("beside/{}", self.covers.len()));
         private_directory(&copy)?;
+        // Of what lies around the task's own directories it may do without the largest.
+        let is_tasks = self.places.iter().any(|place| place.required && layer.place.starts_with(&place.path));
         let mut inner = Vec::new();
         let mut bytes = 0;
         for entry in fs::read_dir(below(&layer.lower))? {
@@ -347,14 +349,19 @@ impl Shield {
                 }
                 continue;
             }
-            bytes += if found.is_file() { found.len() } else { 0 };
-            if bytes > MOST_BESIDE {
-                return Err(io::Error::other(format!(
-                    "`{}` holds a mount and more than {} MiB of files beside it",
-                    layer.place.display(),
-                    MOST_BESIDE >> 20
-                )));
+            let size = if found.is_file() { found.len() } else { 0 };
+            if bytes + size > MOST_BESIDE {
+                let most = MOST_BESIDE >> 20;
+                if is_tasks {
+                    return Err(io::Error::other(format!(
+                        "`{}` holds a mount and more than {most} MiB of files beside it",
+                        layer.place.display()
+                    )));
+                }
+                self.unowned.push(format!("`{}` is hidden: {most} MiB beside a mount are copied", place.display()));
+                continue;
             }
+            bytes += size;
             match copy_beside(&entry.path(), &target, &found) {
                 // The task could not read it either, or it went away.
                 Err(error) if [io::ErrorKind::PermissionDenied, io::ErrorKind::NotFound].contains(&error.kind()) => {}

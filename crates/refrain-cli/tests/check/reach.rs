@@ -154,6 +154,34 @@ fn a_home_below_a_directory_of_the_systems_is_its_users() {
 }
 
 #[test]
+fn a_large_file_beside_a_mount_is_hidden_from_a_user_and_costs_no_shield() {
+    let around = tempfile::tempdir_in("/opt").expect("root");
+    let home = refrain_testkit::program::Home::at(crate::scene::BIN, around.path().join("home"));
+    let scene = Scene { home, scratch: tempfile::tempdir().expect("a directory") };
+    scene.home.config(
+        "[task.reach]\npartition = \"daily\"\ncommand = 'ls .. > $REFRAIN_OUT'\nout.report = \"out/{date}.txt\"\n",
+    );
+    owned(around.path(), 1234, 1234, "755");
+    owned(scene.scratch.path(), 1234, 1234, "755");
+    let big = fs::File::create(around.path().join("big")).unwrap();
+    big.set_len(300 << 20).unwrap();
+    let program = scene.scratch.path().join("refrain");
+    fs::copy(crate::scene::BIN, &program).unwrap();
+    let script = format!(
+        "set -e; mkdir ../mounted; mount -t tmpfs none ../mounted
+        exec setpriv --reuid=1234 --regid=1234 --clear-groups {} check reach --date {DAY} --twice --json --isolation shield",
+        program.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]).current_dir(scene.home.path());
+    let output =
+        Output::of(command.env("TMPDIR", scene.scratch.path()).env("HOME", "/nonexistent"), b"").expect_code(0);
+    let verdict: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let told = format!("`{}/big` is hidden", around.path().display());
+    assert!(verdict["watched"]["limits"].to_string().contains(&told), "{output}");
+}
+
+#[test]
 fn a_publication_that_cannot_be_put_in_its_place_was_not_tried() {
     let scene = task("rm -rf out; : > out; echo x > \"$REFRAIN_OUT\"");
     let checked = scene.check("reach", &["--twice"]).ends(1, "not_repeatable");
