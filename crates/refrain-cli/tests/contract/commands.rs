@@ -102,7 +102,7 @@ fn backfill_goes_on_after_a_failed_date_and_says_how_to_go_on() {
 fn backfill_passes_its_flags_on_and_repeats_them() {
     let home = home();
     home.config(
-        "[task.t]\npartition = \"daily\"\ncommand = \"test $REFRAIN_PARAM_K != bad; echo $REFRAIN_PARAM_K > $REFRAIN_OUT\"\n\
+        "[task.t]\npartition = \"daily\"\ncommand = \"test \\\"$REFRAIN_PARAM_K\\\" != 'so slow' || sleep 60; echo $REFRAIN_PARAM_K > $REFRAIN_OUT\"\n\
          out.o = \"o/{date}\"\n",
     );
     let (place, range) = (home.path().display().to_string(), ["--from", "2025-03-24", "--to", "2025-03-25"]);
@@ -112,10 +112,10 @@ fn backfill_passes_its_flags_on_and_repeats_them() {
     assert_eq!(home.read("o/2025-03-25"), "a b\n");
     backfill(&["--param", "k=a b", "--adopt", "--timeout", "1m"]).success();
     assert_eq!(home.read("o/2025-03-24"), "a b\n");
-    let output = backfill(&["--param", "k=c d", "--rerun", "--jobs", "2", "--timeout", "0s"]);
+    let output = backfill(&["--param", "k=so slow", "--rerun", "--jobs", "2", "--timeout", "0s"]);
     let line = format!(
         "to go on: refrain --home {place} backfill t --from 2025-03-24 --to 2025-03-25 --jobs 2 \
-         --param 'k=c d' --timeout 0s --rerun"
+         --param 'k=so slow' --timeout 0s --rerun"
     );
     assert_eq!(output.stderr.lines().last(), Some(line.as_str()), "{output}");
     crate::call::assert_fails(&backfill(&["--param", "k=1", "--param", "k=2"]), &["`--param k=1`", "`--param k=2`"]);

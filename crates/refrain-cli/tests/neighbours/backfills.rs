@@ -41,7 +41,7 @@ fn wait_for_started(home: &Home, count: usize) {
 }
 
 /// Waits for `go`, at most as long as there is a home.
-const WAITS: &str = "echo $$ > started-$REFRAIN_DATE; echo x >> runs.log; \
+const WAITS: &str = "echo x >> runs.log; echo $$ > started-$REFRAIN_DATE; \
                      while [ ! -e go ] && [ ! -e go-$REFRAIN_DATE ] && [ -e refrain.toml ]; do sleep 0.01; done; echo $REFRAIN_DATE > $REFRAIN_OUT";
 
 #[test]
