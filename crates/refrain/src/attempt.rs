@@ -145,7 +145,8 @@ impl<'b> Attempt<'b> {
             .ok_or_else(|| Error::invalid(format!("the task declares no input `{name}`")))
     }
 
-    /// Seals what was written and publishes it: all outputs, decided by one commit.
+    /// Seals what was written and publishes it: all outputs, decided by one commit. Close the files first: what is written
+    /// through one that is still open changes what is published.
     ///
     /// # Crash safety
     /// Before the commit of the first output nothing is published; after it everything is: whoever comes next for

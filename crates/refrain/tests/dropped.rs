@@ -5,6 +5,7 @@
 use refrain::core::{Outcome, PartitionScheme, Window};
 use refrain::{Attempt, Begun, Boundary, Error, ErrorKind, Home, Options, Task};
 use std::fs;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +35,9 @@ fn check(home: &Path) {
     assert!(!home.join("out.csv").exists(), "half an output was published");
     let boundary = Boundary::open(home).unwrap();
     let attempt = begin(&boundary, home);
-    fs::write(attempt.output("out").unwrap(), "whole").unwrap();
+    // A file that this program itself has not closed yet keeps nobody from publishing.
+    let mut file = fs::File::create(attempt.output("out").unwrap()).unwrap();
+    file.write_all(b"whole").unwrap();
     let report = attempt.publish().into_result().unwrap();
     assert_eq!((report.outcome, report.window), (Outcome::Published, Window::Published));
     assert_eq!(fs::read_to_string(home.join("out.csv")).unwrap(), "whole");
