@@ -218,11 +218,16 @@ fn a_report_is_not_written_where_a_task_publishes_or_reads() {
     run(&home, &["dir", "--out", "d/"], "mkdir $REFRAIN_OUT/s; echo data > $REFRAIN_OUT/s/f").published();
     symlink("d/s/f", home.join("link.json")).unwrap();
     symlink("d/s/new", home.join("dangling.json")).unwrap();
+    symlink("tree/later", home.join("nowhere")).unwrap();
     fs::create_dir(home.join("tree")).unwrap();
     let head = fs::read_dir(home.join(".refrain/slots")).unwrap().next().unwrap().unwrap().file_name();
     let head = format!(".refrain/slots/{}", head.to_str().unwrap());
     for place in [
         "tree/report.json",
+        "tree/not/yet/r.json",
+        "nowhere/r.json",
+        "unmade/../later/2025-03-26.csv",
+        ".refrain/pins/r.json",
         "own.csv",
         "out.csv",
         "d/s/f",

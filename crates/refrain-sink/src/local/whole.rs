@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// More symbolic links than this in a row are a loop (path_resolution(7)).
 const MOST_LINKS: usize = 40;
@@ -39,7 +39,24 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// The place, canonical but for its last part, whose file [`write_whole`] replaces or adds to; nothing where it fails.
 pub fn written_place(path: &Path) -> Option<PathBuf> {
     let Some(file) = file_behind(path).ok()? else { return path.canonicalize().ok() };
-    Some(directory_of(&file).canonicalize().ok()?.join(file.file_name()?))
+    Some(eventual(directory_of(&file), MOST_LINKS)?.join(file.file_name()?))
+}
+
+/// The canonical name of a directory that may not be there yet: a publication may be what makes it.
+fn eventual(directory: &Path, links: usize) -> Option<PathBuf> {
+    if let Ok(found) = directory.canonicalize() {
+        return Some(found);
+    }
+    let above = directory_of(directory);
+    if let Ok(link) = directory.read_link() {
+        return eventual(&above.join(link), links.checked_sub(1)?);
+    }
+    let above = eventual(above, links)?;
+    match directory.components().next_back()? {
+        Component::Normal(name) => Some(above.join(name)),
+        Component::ParentDir => above.parent().map(Path::to_owned),
+        _ => None,
+    }
 }
 
 /// The regular file that a path leads to, whether it is there or not; nothing where it leads to something else, or through
@@ -47,8 +64,10 @@ pub fn written_place(path: &Path) -> Option<PathBuf> {
 fn file_behind(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
-        if statfs(directory_of(&path))?.f_type == PROC_SUPER_MAGIC {
-            return Ok(None);
+        match statfs(directory_of(&path)) {
+            Ok(filesystem) if filesystem.f_type == PROC_SUPER_MAGIC => return Ok(None),
+            Err(Errno::NOENT) => return Ok(Some(path)),
+            other => drop(other?),
         }
         match path.symlink_metadata() {
             Ok(found) if found.is_symlink() => path = directory_of(&path).join(path.read_link()?),
