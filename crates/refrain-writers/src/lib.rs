@@ -45,13 +45,20 @@ fn is_written_here(file: &File) -> io::Result<bool> {
             continue;
         }
         let about = fs::read_to_string(Path::new("/proc/self/fdinfo").join(descriptor.file_name()))?;
-        let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| libc::c_int::from_str_radix(flags.trim(), 8).ok()).unwrap_or_default();
-        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+        if is_for_writing(&about) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Whether what `proc_pid_fdinfo(5)` says of a descriptor is that it is open for writing: whether the access mode among the octal
+/// flags, as open(2) takes them, is another than `O_RDONLY`.
+#[must_use]
+pub fn is_for_writing(about: &str) -> bool {
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| libc::c_int::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
 /// Nothing: only Linux has leases.

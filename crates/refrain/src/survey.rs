@@ -260,12 +260,12 @@ impl Boundary {
         }
         let (changed, untold) = match self.plan_of(&key).map(|plan| looking.changed(&plan, &publication)) {
             Some(Ok(found)) => found,
-            Some(Err(error)) => {
-                let untold = format!("whether it changed cannot be told: {}", error.message);
-                (Changed::only(looking.lineages.stale(&key, &publication)?), vec![untold])
+            // What it would be made from is not known, as for locations that need parameters, or cannot be read.
+            other => {
+                let error = other.and_then(Result::err);
+                let untold = error.map(|error| format!("whether it changed cannot be told: {}", error.message));
+                (Changed::only(looking.lineages.stale(&key, &publication)?), untold.into_iter().collect())
             }
-            // What it would be made from is not known, as for locations that need parameters.
-            None => (Changed::only(looking.lineages.stale(&key, &publication)?), Vec::new()),
         };
         let reasons = reasons(&publication, &changed);
         if !reasons.is_empty() {

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::ATTEMPT_VARIABLE;
+use refrain_writers::is_for_writing;
 
 /// One process at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,12 +112,6 @@ pub(super) fn written_by(pid: i32) -> Vec<PathBuf> {
         is_for_writing(&about).then(|| fs::read_link(descriptor.path()).ok())?
     });
     written.collect()
-}
-
-/// Whether the access mode among the octal flags, as open(2) takes them, is another than O_RDONLY.
-fn is_for_writing(about: &str) -> bool {
-    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
-    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 != 0)
 }
 
 /// What a person would recognise the process by: its command line, shortened, else its short name.
