@@ -4,6 +4,10 @@
 //! fences on this host dies in the same power cut. An intent is made durable, and every line before it with it. So the
 //! only lines that a power cut can damage come after the last durable one, and all it can leave of them is a cut or a
 //! hole of NUL bytes; any other damage is reported as such.
+//!
+//! A claim takes the room of the intent that follows it, as NUL bytes behind its line. The intent then overwrites blocks
+//! that the file has already, so that a full disk is met before the task runs, and fdatasync has no metadata to write where
+//! the claim reached the disk with the seal.
 
 use super::durable;
 use super::problem::problem;
@@ -17,6 +21,8 @@ use std::path::{Path, PathBuf};
 
 /// A journal longer than this is written anew with only its last record.
 const LONGEST: u64 = 64 * 1024;
+/// Room is taken in whole blocks, as filesystems do anyway.
+const BLOCK: u64 = 4096;
 const CHECKSUM_DIGITS: usize = 16;
 
 /// What a journal says.
@@ -26,8 +32,10 @@ pub(crate) struct Contents {
     pub(crate) last: Option<Record>,
     /// The state before the intent, if the last record has one.
     pub(crate) before: Option<Record>,
-    /// Where the next line goes: what lies beyond was cut off by a crash.
+    /// Where the next line goes: beyond lies its room, or what a crash left of a line.
     end: u64,
+    /// Whether something other than room lies there.
+    remains: bool,
 }
 
 /// A journal in the hands of whoever holds the slot's lock.
@@ -105,41 +113,57 @@ impl Journal {
     }
 
     fn write(&mut self, record: Record) -> Result<()> {
-        let line = encode(&record, &self.path)?;
-        let end = self.contents.end;
-        if self.length > end {
+        let mut line = encode(&record, &self.path)?;
+        let start = self.contents.end;
+        if self.contents.remains {
             // LEDG-11: what a crash left of a line goes before the next one is written.
-            self.file.set_len(end).map_err(|error| problem("repair the head", &self.path, error))?;
-            self.length = end;
+            self.file.set_len(start).map_err(|error| problem("repair the head", &self.path, error))?;
+            self.length = start;
+            self.contents.remains = false;
         }
-        self.file.write_all_at(&line, end).map_err(|error| {
+        let end = start + line.len() as u64;
+        line.resize(line.len() + self.room_to_take(&record, end, line.len() as u64), 0);
+        self.file.write_all_at(&line, start).map_err(|error| {
             // Part of the line may be written; the next writer cuts it off should this fail too.
-            durable::best_effort(self.file.set_len(end));
+            durable::best_effort(self.file.set_len(start));
+            self.contents.remains = true;
             problem("write the head", &self.path, error)
         })?;
-        self.length = end + line.len() as u64;
-        self.contents.end = self.length;
+        self.length = self.length.max(start + line.len() as u64);
+        self.contents.end = end;
         let former = self.contents.last.replace(record);
         self.contents.before = former.filter(|former| former.intent.is_none());
         Ok(())
     }
 
+    /// How many NUL bytes to write behind a record that ends at `end`.
+    ///
+    /// The claim on a published slot names a publication, as the intent and the record that follow it do, and is about as
+    /// long as each of them. The record after a commit waits for nothing: it fills its block, and takes no other.
+    fn room_to_take(&self, record: &Record, end: u64, line: u64) -> usize {
+        let is_claim = self.last().is_none_or(|last| last.intent.is_none());
+        let wanted = if is_claim { end + 2 * line } else { end };
+        if record.intent.is_some() || wanted <= self.length {
+            return 0;
+        }
+        usize::try_from(wanted.next_multiple_of(BLOCK) - end).unwrap_or_default()
+    }
+
     /// Replaces the journal by one of a single record, durably.
     fn rewrite(&mut self, record: Record) -> Result<()> {
-        let line = encode(&record, &self.path)?;
-        let fresh = self.path.with_extension("head-new");
-        let write = || {
-            let file =
-                OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-            file.write_all_at(&line, 0)?;
-            durable::sync_file(&file)?;
-            durable::replace(&fresh, &self.path)?;
-            self.path.parent().map_or(Ok(()), durable::sync_directory)?;
-            Ok(file)
+        let name = self.path.with_extension("head-new");
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&name);
+        let file = file.map_err(|error| problem("make", &name, error))?;
+        let mut fresh = Self { file, path: name, length: 0, created: false, contents: Contents::default() };
+        fresh.write(record)?;
+        let replace = || {
+            durable::sync_file(&fresh.file)?;
+            durable::replace(&fresh.path, &self.path)?;
+            self.path.parent().map_or(Ok(()), durable::sync_directory)
         };
-        self.file = write().map_err(|error| problem("rewrite the head", &self.path, error))?;
-        self.length = line.len() as u64;
-        self.contents = Contents { last: Some(record), before: None, end: self.length };
+        replace().map_err(|error| problem("rewrite the head", &self.path, error))?;
+        *self = Self { path: std::mem::take(&mut self.path), created: self.created, ..fresh };
         Ok(())
     }
 }
@@ -170,7 +194,7 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Contents> {
         match payload(line) {
             Some(json) => {
                 lines.push(json);
-                end = start as u64;
+                end = start;
             }
             None if line.contains(&0) || !line.ends_with(b"\n") => {}
             None => return Err(damaged(path, start - line.len())),
@@ -184,7 +208,8 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Contents> {
         }
         _ => None,
     };
-    Ok(Contents { last, before, end })
+    let remains = bytes[end..].iter().any(|byte| *byte != 0);
+    Ok(Contents { last, before, end: end as u64, remains })
 }
 
 /// The record of a line whose checksum is right; a hole may end right before it.

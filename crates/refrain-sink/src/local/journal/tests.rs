@@ -1,7 +1,7 @@
 //! Tests of the journal.
 
 use super::*;
-use crate::local::record::{Displaced, VersionLabel};
+use crate::local::record::{Displaced, Intent, Layout, VersionLabel};
 use refrain_core::{Generation, Head, HeadVersion, Key, SlotId};
 use uuid::Uuid;
 
@@ -34,7 +34,7 @@ fn three(path: &Path) -> Vec<usize> {
     (1..=3)
         .map(|number| {
             journal.append(record(number)).unwrap();
-            usize::try_from(path.metadata().unwrap().len()).unwrap()
+            usize::try_from(journal.contents.end).unwrap()
         })
         .collect()
 }
@@ -52,8 +52,10 @@ fn ledg_11_a_tail_cut_at_any_byte_is_ignored_and_repaired() {
         let mut journal = Journal::open(&path).unwrap();
         journal.append(record(9)).unwrap();
         assert_eq!(version(&read(&path).unwrap()), Some(9), "cut at {length}");
-        let lines = std::fs::read_to_string(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.trim_end_matches('\0');
         assert_eq!(lines.lines().count() as u128, complete + 1, "cut at {length}");
+        assert!(lines.ends_with('\n'), "cut at {length}");
     }
 }
 
@@ -107,7 +109,7 @@ fn a_long_journal_is_rewritten_and_stays_short() {
     let path = dir.path().join("x.head");
     for number in 0..500 {
         Journal::open(&path).unwrap().append(record(number)).unwrap();
-        assert!(path.metadata().unwrap().len() < LONGEST + 1024);
+        assert!(path.metadata().unwrap().len() <= LONGEST + BLOCK);
         assert_eq!(version(&read(&path).unwrap()), Some(number));
     }
     assert_eq!(dir.path().read_dir().unwrap().count(), 1);
@@ -121,4 +123,49 @@ fn no_file_and_an_empty_one_are_no_head() {
     let journal = Journal::open(&path).unwrap();
     assert!(journal.is_new() && journal.last().is_none());
     assert!(!Journal::open(&path).unwrap().is_new());
+}
+
+/// A record of a commit that is decided.
+fn intent(number: u128) -> Record {
+    let intent = Intent {
+        staged: "home:.refrain/slots/x.0/y".to_owned(),
+        identity: "0:0:0:-:0".to_owned(),
+        bytes: 1,
+        digest: "blake3:0".to_owned(),
+        layout: Layout::Real,
+        displaced: None,
+    };
+    Record { intent: Some(intent), displaced: None, ..record(number) }
+}
+
+#[test]
+fn a_claim_takes_the_room_of_what_follows_and_whoever_opens_the_head_finds_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.head");
+    for number in 0..200_u128 {
+        Journal::open(&path).unwrap().append(record(3 * number)).unwrap();
+        let reserved = path.metadata().unwrap().len();
+        assert_eq!(reserved % BLOCK, 0);
+        Journal::open(&path).unwrap().append_durably(intent(3 * number + 1)).unwrap();
+        assert_eq!(path.metadata().unwrap().len(), reserved, "intent {number}");
+        Journal::open(&path).unwrap().append(record(3 * number + 2)).unwrap();
+        assert!(path.metadata().unwrap().len() <= reserved, "record {number}");
+        assert_eq!(version(&read(&path).unwrap()), Some(3 * number + 2));
+    }
+}
+
+#[test]
+fn what_a_crash_left_in_the_room_goes_before_the_next_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.head");
+    let ends = three(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    assert!(bytes.len() > ends[2] + 200);
+    bytes[ends[2] + 100..ends[2] + 200].fill(b'x');
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(version(&read(&path).unwrap()), Some(3));
+    let mut journal = Journal::open(&path).unwrap();
+    journal.append(record(4)).unwrap();
+    assert_eq!(version(&read(&path).unwrap()), Some(4));
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("xx"));
 }
