@@ -56,7 +56,12 @@ impl Site<'_> {
     /// Moves what was displaced from the staging place to the versions. What nobody expected there was changed by
     /// hand at the last moment, and is kept as such.
     pub(crate) fn keep(&self, from: &Path, stat: &Stat, displaced: Option<&Displaced>) -> Result<()> {
-        self.keep_as(&self.label_of(displaced, from, stat), |place| move_to_free(from, place)).map_err(|error| {
+        // The attempt's directory, in which it lies alone by now, becomes the version's: nothing to make, nothing to remove.
+        let shell = from.parent().unwrap_or(from);
+        let done = enterable(shell).and_then(|()| {
+            self.keep_at(&self.label_of(displaced, from, stat), |directory| durable::replace(shell, directory))
+        });
+        done.map_err(|error| {
             problem(&format!("keep aside `{}`, the former", from.display()), &self.target, error)
                 .hint("it stays where it is; once the cause is mended, `refrain gc` or the next publication moves it")
         })
@@ -74,16 +79,22 @@ impl Site<'_> {
 
     /// Fills the place of a version by `put`, in one step; it must fail with EEXIST when the place is taken.
     pub(crate) fn keep_as(&self, label: &VersionLabel, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        self.keep_at(label, |directory| {
+            make_enterable(directory)?;
+            put(&directory.join(self.base_name()))
+        })
+    }
+
+    /// Makes or fills the directory of a version by `put`, in one step; it must fail when something is in the directory.
+    fn keep_at(&self, label: &VersionLabel, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
         make_enterable(&self.versions_path())?;
         self.at_free_name(&label.directory(), |directory| {
-            let place = directory.join(self.base_name());
-            make_enterable(directory)?;
             // What is kept there already has a label of its own, and keeps it.
-            let taken = Stat::of(&place)?.is_some();
+            let taken = Stat::of(&directory.join(self.base_name()))?.is_some();
             if !taken {
                 write_label(directory, label)?;
             }
-            put(&place)?;
+            put(directory)?;
             // A crash came between `put` and what should have followed it.
             if taken && !has_label(directory)? { write_label(directory, label) } else { Ok(()) }
         })
@@ -411,9 +422,13 @@ pub(crate) fn write_label(directory: &Path, label: &VersionLabel) -> io::Result<
     durable::replace(&fresh, &label_path(directory))
 }
 
-/// Readers may be led here by a link, so that others may enter, though not list.
 fn make_enterable(directory: &Path) -> io::Result<()> {
     durable::make_private_directory(directory)?;
+    enterable(directory)
+}
+
+/// Readers may be led here by a link, so that others may enter, though not list.
+fn enterable(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::chmod(directory, rustix::fs::Mode::from_raw_mode(0o711))?)
 }
 
