@@ -215,18 +215,23 @@ impl Site<'_> {
         let data = head.publication.as_ref().and_then(|publication| publication.data_for(self.slot));
         let Some(directory) = data.and_then(|data| self.staging_directory(&data.staged)) else { return };
         if fs::remove_dir(&directory).is_ok_and_gone() {
-            durable::best_effort(fs::remove_file(super::staging::owner_path(&directory)));
+            self.drop_quickly(&super::staging::owner_path(&directory));
         }
     }
 
-    /// The manifest of a publication serves to compare what stands at the target; a replaced one has no use. It goes out
-    /// of the way by a rename: removing a long list takes as long as its directory is large, and the slot's lock is held.
+    /// The manifest of a publication serves to compare what stands at the target; a replaced one has no use.
     pub(crate) fn forget_manifest(&self, staged: &str) {
-        let Some(directory) = self.staging_directory(staged) else { return };
-        let manifest = super::staging::manifest_path(&directory);
-        let dropped = self.dropped_path(manifest.file_name().unwrap_or_default());
+        if let Some(directory) = self.staging_directory(staged) {
+            self.drop_quickly(&super::staging::manifest_path(&directory));
+        }
+    }
+
+    /// Gets a file of the staging out of the way by a rename, since the slot's lock is held: removing a long list takes as
+    /// long as its directory is large, and removing any file takes long right after the fsync of a commit.
+    fn drop_quickly(&self, path: &Path) {
+        let dropped = self.dropped_path(path.file_name().unwrap_or_default());
         // Where nothing was ever kept there is no directory to move it to.
-        let done = durable::replace(&manifest, &dropped).or_else(|_| fs::remove_file(&manifest));
+        let done = durable::replace(path, &dropped).or_else(|_| fs::remove_file(path));
         durable::best_effort(done);
     }
 
