@@ -122,7 +122,7 @@ impl Journal {
             self.contents.remains = false;
         }
         let end = start + line.len() as u64;
-        line.resize(line.len() + self.room_to_take(&record, end, line.len() as u64), 0);
+        line.resize(line.len() + self.room_to_take(&record, end), 0);
         self.file.write_all_at(&line, start).map_err(|error| {
             // Part of the line may be written; the next writer cuts it off should this fail too.
             durable::best_effort(self.file.set_len(start));
@@ -136,11 +136,12 @@ impl Journal {
         Ok(())
     }
 
-    /// How many NUL bytes to write behind a record that ends at `end`.
+    /// How many NUL bytes to write behind the next record, which ends at `end`.
     ///
     /// The claim on a published slot names a publication, as the intent and the record that follow it do, and is about as
     /// long as each of them. The record after a commit waits for nothing: it fills its block, and takes no other.
-    fn room_to_take(&self, record: &Record, end: u64, line: u64) -> usize {
+    fn room_to_take(&self, record: &Record, end: u64) -> usize {
+        let line = end - self.contents.end;
         let is_claim = self.last().is_none_or(|last| last.intent.is_none());
         let wanted = if is_claim { end + 2 * line } else { end };
         if record.intent.is_some() || wanted <= self.length {
