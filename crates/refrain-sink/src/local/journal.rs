@@ -190,16 +190,18 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Contents> {
     let mut lines: Vec<&[u8]> = Vec::new();
     let mut start = 0;
     let mut end = 0;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        start += line.len();
+    // What comes after the last newline is room, or cut off.
+    for newline in memchr::memchr_iter(b'\n', bytes) {
+        let line = &bytes[start..newline];
         match payload(line) {
             Some(json) => {
                 lines.push(json);
-                end = start;
+                end = newline + 1;
             }
-            None if line.contains(&0) || !line.ends_with(b"\n") => {}
-            None => return Err(damaged(path, start - line.len())),
+            None if line.contains(&0) => {}
+            None => return Err(damaged(path, start)),
         }
+        start = newline + 1;
     }
     let last = lines.last().map(|json| decode(json, path)).transpose()?;
     let before = match &last {
@@ -215,7 +217,7 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Contents> {
 
 /// The record of a line whose checksum is right; a hole may end right before it.
 fn payload(line: &[u8]) -> Option<&[u8]> {
-    let line = line.rsplit(|byte| *byte == 0).next()?.strip_suffix(b"\n")?;
+    let line = memchr::memrchr(0, line).map_or(line, |hole| &line[hole + 1..]);
     let (digits, rest) = line.split_at_checked(CHECKSUM_DIGITS)?;
     let json = rest.strip_prefix(b" ")?;
     (checksum(json).as_bytes() == digits).then_some(json)
@@ -229,15 +231,19 @@ fn decode(json: &[u8], path: &Path) -> Result<Record> {
     let unreadable = |error: serde_json::Error| {
         Error::corrupt(format!("the head `{}` cannot be read", path.display())).hint(REPAIR).because(error)
     };
-    let found = serde_json::from_slice::<Versioned>(json).map_err(unreadable)?.format;
-    if found != FORMAT {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("the head `{}` has format {found}; this program reads format {FORMAT}", path.display()),
-        )
-        .hint("use the version of refrain that wrote it, or a newer one"));
+    let decoded = serde_json::from_slice::<Record>(json);
+    let found = match &decoded {
+        Ok(record) => record.format,
+        Err(_) => serde_json::from_slice::<Versioned>(json).map_err(unreadable)?.format,
+    };
+    if found == FORMAT {
+        return decoded.map_err(unreadable);
     }
-    serde_json::from_slice(json).map_err(unreadable)
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("the head `{}` has format {found}; this program reads format {FORMAT}", path.display()),
+    )
+    .hint("use the version of refrain that wrote it, or a newer one"))
 }
 
 const REPAIR: &str = "restore the file from a backup; without one, move it away and publish with `--adopt`, which keeps \
