@@ -18,7 +18,7 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
     if decided.is_some() && driver.failure.is_none() {
         driver.failure = error_of(driver, answer, None).map(Failure::from);
     }
-    let answer = decided.as_ref().unwrap_or(answer);
+    let answer = if overtaken(driver, answer) { &Answer::Superseded } else { decided.as_ref().unwrap_or(answer) };
     if let Answer::AlreadyPublished(publication) = answer {
         return repeated(driver, publication);
     }
@@ -93,9 +93,19 @@ fn decided_before(driver: &Driver<'_>, answer: &Answer) -> Option<Answer> {
         return None;
     }
     let (heads, run) = (driver.machine.heads(), driver.at_hand.as_ref()?);
-    let publication = heads.get(run.anchor()?)?.publication.as_ref().filter(|it| it.run.run_id == run.run_id)?;
+    let anchor = run.anchor()?;
+    // The anchor itself may not be to be claimed, since what was decided there cannot be finished.
+    let head = heads.get(anchor).cloned().or_else(|| driver.boundary.sinks.of(anchor).ok()?.read(anchor).ok()?)?;
+    let publication = head.publication.filter(|it| it.run.run_id == run.run_id)?;
     let shows = |slot| heads.get(slot).is_some_and(|head| head.shows(publication.attempt));
-    (!run.slots().all(shows)).then(|| Answer::Pending(Box::new(publication.clone())))
+    (!run.slots().all(shows)).then(|| Answer::Pending(Box::new(publication)))
+}
+
+/// A rollback is not done by somebody else's publication of something else.
+fn overtaken(driver: &Driver<'_>, answer: &Answer) -> bool {
+    let Answer::AlreadyPublished(publication) = answer else { return false };
+    let shown = publication.run.restores.as_ref().map(|restores| restores.version);
+    driver.restores.is_some() && shown != driver.restores
 }
 
 fn close(driver: &mut Driver<'_>, error: Option<Error>) -> Conclusion {
@@ -132,7 +142,13 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
         Answer::Decided | Answer::Pending(_) => {
             let cause = failed("the attempt stopped in between");
             let hint = cause.hint.clone().unwrap_or_else(|| format!("to finish it: {}", again()));
-            let message = format!("`{key}` is published at its first output, and another output is still to follow");
+            let heads = driver.machine.heads();
+            let message = match answer {
+                Answer::Pending(publication) if !publication.run.anchor().is_some_and(|it| heads.contains_key(it)) => {
+                    format!("`{key}` is published, and a step of it is still to follow")
+                }
+                _ => format!("`{key}` is published at its first output, and another output is still to follow"),
+            };
             let needs_a_person = Retry::after(cause.kind) == Retry::Never;
             let kind = if needs_a_person { cause.kind } else { ErrorKind::Unavailable };
             Error::new(kind, message).hint(hint).because(cause)

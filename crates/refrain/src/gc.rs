@@ -215,6 +215,13 @@ impl Boundary {
                 return Ok(());
             }
             let Some(run) = self.store.key(&summary.key)?.and_then(|state| state.run) else { return Ok(()) };
+            if let Some(restores) = &run.restores
+                && !self.is_published(&run)?
+            {
+                let why = format!("a rollback to version {} is not finished", restores.version);
+                collected.keep(&format!("versions of `{}`", summary.key), why);
+                return Ok(());
+            }
             let keep = self.keep_of(&summary.key);
             for slot in run.slots() {
                 match self.sinks.of(slot).and_then(|sink| sink.trim(slot, &keep, now, dry_run)) {

@@ -4,7 +4,7 @@ use crate::attempt::Work;
 use crate::boundary::{Boundary, Options};
 use crate::clock::Stopwatch;
 use crate::driver::{Driver, Pause};
-use crate::peek::made_from_now;
+use crate::peek::{made_from_now, partition_flag};
 use crate::plan::{Plan, PlannedOutput};
 use crate::process::{EventReceiver, EventSender};
 use crate::report::Conclusion;
@@ -178,7 +178,8 @@ impl Work<'_> {
     /// Publishes the kept version that the run names; whoever continues the run after a crash does the same.
     pub(crate) fn restore(mut self) -> Conclusion {
         let Some(version) = self.run.restores.as_ref().map(|restores| restores.version) else {
-            return self.abandon(Error::new(ErrorKind::Internal, "the run names no version to restore").into());
+            let error = self.meets_another();
+            return self.abandon(error.into());
         };
         self.driver.options.allow_empty = true;
         match self.is_edited(version) {
@@ -192,10 +193,36 @@ impl Work<'_> {
             let slot = &output.staging.slot;
             let sink = self.driver.boundary.sinks.of(slot);
             if let Err(error) = sink.and_then(|sink| sink.restore(slot, version, &output.staging.place)) {
+                let error = self.or_anew(error);
                 return self.abandon(error.into());
             }
         }
         self.publish()
+    }
+
+    /// The run that this attempt goes on with was begun by a call that is no rollback.
+    fn meets_another(&self) -> Error {
+        let (key, again) = (&self.driver.plan.key, self.again());
+        let generation = self.run.generation;
+        Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "version {generation} of `{key}` was begun meanwhile and is not published: nothing was rolled back"
+            ),
+        )
+        .hint(format!("to finish that version, or to see what stands: {again}; then repeat the rollback"))
+    }
+
+    /// Whatever becomes of the version, the way that needs none is named too.
+    fn or_anew(&self, error: Error) -> Error {
+        let anew = format!("to run the command instead: {} --rerun", self.again());
+        let hint = error.hint.as_ref().map_or_else(|| anew.clone(), |hint| format!("{hint}; {anew}"));
+        error.hint(hint)
+    }
+
+    fn again(&self) -> String {
+        let plan = &self.driver.plan;
+        format!("refrain run {}{}", plan.key.task, partition_flag(plan))
     }
 
     /// What the version to restore was made from.
@@ -219,11 +246,34 @@ impl Driver<'_> {
     /// replaced was made from.
     pub(crate) fn restored(&self) -> Result<Option<Restores>> {
         let Some(version) = self.restores else { return Ok(None) };
+        self.demand_kept(version)?;
         let in_force = match self.boundary.plan_of(&self.plan.key) {
             Some(plan) => made_from_now(self.boundary, &plan)?,
             None => self.was_in_force(),
         };
         Ok(Some(Restores { version, in_force }))
+    }
+
+    /// Looks once more, now that nobody else may publish: whoever did meanwhile may have removed the version, and a run
+    /// that restores it could never be finished.
+    fn demand_kept(&self, version: Generation) -> Result<()> {
+        let key = &self.plan.key;
+        for output in &self.plan.outputs {
+            let slot = &output.slot;
+            let kept = self.boundary.sinks.of(slot)?.versions(slot)?;
+            if !kept.iter().any(|kept| kept.generation == version) {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!("version {version} of `{key}` is not kept any more: a later one was published meanwhile"),
+                )
+                .hint(format!(
+                    "to see what stands: refrain log {}{}",
+                    key.task,
+                    partition_flag(&self.plan)
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn was_in_force(&self) -> Fingerprint {

@@ -225,3 +225,50 @@ fn recover_after_a_killed_rerun_says_that_version_1_stands_and_status_shows_it()
         assert_eq!(published.trim_end(), home.join("out.csv").display().to_string());
     }
 }
+
+#[test]
+fn a_key_whose_directory_was_removed_after_a_crash_is_published_again_by_a_rerun() {
+    let flags = ["job", "--out", "out=sub/out.csv", "--out", "tree=sub/tree/"];
+    let script = |word: &str| {
+        format!("echo {word} > $REFRAIN_OUT_OUT; mkdir -p $REFRAIN_OUT_TREE; echo {word} > $REFRAIN_OUT_TREE/it")
+    };
+    for point in ["after-rename", "before-record", "after-rename#2"] {
+        let home = home();
+        killed_at(&home, point, &flags, &script("one"));
+        fs::remove_dir_all(home.join("sub")).unwrap();
+        // What was published is told to be gone, and nothing that is decided keeps anybody.
+        let call = run(&home, &flags, &script("two"));
+        let recover = home.run(["recover"]);
+        assert!(!recover.stderr.contains("No such file"), "{point}\n{recover}");
+        assert!(!call.output.stderr.contains("No such file"), "{point}\n{}", call.output);
+        run(&home, &[&flags[..], &["--rerun"]].concat(), &script("two")).published();
+        assert_eq!([home.read("sub/out.csv"), home.read("sub/tree/it")], ["two\n", "two\n"], "{point}");
+        run(&home, &flags, "exit 9").already_published();
+    }
+}
+
+#[test]
+fn what_became_visible_is_not_denied_when_the_version_before_cannot_be_kept_aside() {
+    let home = home();
+    let flags = ["job", "--out", "out.csv"];
+    for word in ["one", "two"] {
+        run(&home, &[&flags[..], &["--rerun"]].concat(), &format!("echo {word} > $REFRAIN_OUT")).published();
+    }
+    killed_at(&home, "after-intent", &[&flags[..], &["--rerun"]].concat(), "echo three > $REFRAIN_OUT");
+    assert_eq!(home.read("out.csv"), "two\n");
+    let (versions, aside) = (home.join(".refrain/versions"), home.join("aside"));
+    fs::rename(&versions, &aside).unwrap();
+    fs::write(&versions, "in the way").unwrap();
+    for _ in 0..2 {
+        let call = run(&home, &flags, "exit 9").ends(118, "decided", "published");
+        assert_closes(&call.output, PUBLISHED);
+        call.says("a step of it is still to follow");
+        assert_eq!(home.read("out.csv"), "three\n");
+        home.run(["recover"]).expect_code(118);
+    }
+    fs::remove_file(&versions).unwrap();
+    fs::rename(&aside, &versions).unwrap();
+    run(&home, &flags, "exit 9").already_published();
+    home.run(["rollback", "job"]).success().says("published: job: version 4");
+    assert_eq!(home.read("out.csv"), "two\n");
+}

@@ -12,6 +12,7 @@ mod collecting;
 mod followups;
 mod immovable;
 mod looks;
+mod overtaken;
 mod owners;
 mod pins;
 mod rollbacks;

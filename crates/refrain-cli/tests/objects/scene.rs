@@ -43,7 +43,7 @@ done
 /// What follows the line of a large object: with it, more than goes in one request.
 pub(crate) const PADDING: usize = 65 * 1024 * 1024;
 
-const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// A home and the bucket that it publishes to.
 pub(crate) struct Scene {

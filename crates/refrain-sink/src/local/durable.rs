@@ -28,6 +28,14 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     open_directory(path)?.sync_all()
 }
 
+/// The same of the nearest directory that is there: where one was removed, that it is gone is all there is to make durable.
+pub(crate) fn sync_what_is_left_of(path: &Path) -> io::Result<()> {
+    match (sync_directory(path), path.parent()) {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => sync_what_is_left_of(parent),
+        (result, _) => result,
+    }
+}
+
 /// Makes everything on the filesystem durable. Since Linux 5.8 an error of any writeback since `witness` was opened
 /// is reported here (syncfs(2)).
 pub(crate) fn sync_filesystem(witness: impl AsFd) -> io::Result<()> {

@@ -157,13 +157,19 @@ impl Journal {
         let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&name);
         let file = file.map_err(|error| problem("make", &name, error))?;
         let mut fresh = Self { file, path: name, length: 0, created: false, contents: Contents::default() };
-        fresh.write(record)?;
-        let replace = || {
-            durable::sync_file(&fresh.file)?;
-            durable::replace(&fresh.path, &self.path)?;
-            self.path.parent().map_or(Ok(()), durable::sync_directory)
-        };
-        replace().map_err(|error| problem("rewrite the head", &self.path, error))?;
+        let replaced = fresh.write(record).and_then(|()| {
+            let replace = || {
+                durable::sync_file(&fresh.file)?;
+                durable::replace(&fresh.path, &self.path)?;
+                self.path.parent().map_or(Ok(()), durable::sync_directory)
+            };
+            replace().map_err(|error| problem("rewrite the head", &self.path, error))
+        });
+        if let Err(error) = replaced {
+            // On a full disk it would only take room.
+            durable::best_effort(durable::remove(&fresh.path));
+            return Err(error);
+        }
         *self = Self { path: std::mem::take(&mut self.path), created: self.created, ..fresh };
         Ok(())
     }

@@ -80,7 +80,7 @@ impl Locked<'_, '_> {
 
     pub(crate) fn make_landing_durable(&self) -> Result<()> {
         let site = self.site;
-        durable::sync_directory(site.parent()).map_err(|error| {
+        durable::sync_what_is_left_of(site.parent()).map_err(|error| {
             // FS-13: a second fsync would say "done" whatever became of the pages.
             site.sink.memory().latched.insert(site.head_path());
             problem("make durable the names in", site.parent(), error)

@@ -87,8 +87,12 @@ fn write_owner(directory: &Path, owner: &Owner) -> Result<()> {
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write a staging's owner").because(error))?;
     let write = || {
         let mut file = fs::File::create_new(&path)?;
-        io::Write::write_all(&mut file, text.as_bytes())?;
-        durable::sync_file(&file)
+        let written = io::Write::write_all(&mut file, text.as_bytes()).and_then(|()| durable::sync_file(&file));
+        if written.is_err() {
+            // What names no owner would stay for ever.
+            durable::best_effort(durable::remove(&path));
+        }
+        written
     };
     let result = match durable::symlink(Path::new(&text), &path) {
         Err(error) if durable::is(&error, Errno::NAMETOOLONG) => write(),
