@@ -225,6 +225,26 @@ fn proc_08_a_home_on_a_full_disk_publishes_nothing_and_recovers_when_there_is_ro
 }
 
 #[test]
+fn proc_08_the_first_claim_of_any_number_of_outputs_takes_the_room_of_the_intent() {
+    for outputs in [1, 2, 8, 12, 30] {
+        let named = |number: usize| format!("o{number}=out/a-name-of-a-common-length-{number:03}.csv");
+        let outs: Vec<_> = (0..outputs).map(named).collect();
+        let script = "for place in $(env | sed -n 's/^REFRAIN_OUT_O[0-9]*=//p'); do echo x > $place; done; \
+                      [ -z \"$REFRAIN_OUT\" ] || echo x > $REFRAIN_OUT";
+        let declared = outs.iter().flat_map(|out| ["--out", out]);
+        let call: Vec<_> = ["run", "t"].into_iter().chain(declared).chain(["--", "sh", "-c", script]).collect();
+        let taken_at = |point: &str| {
+            let home = Home::temp(BIN);
+            home.refrain().env("REFRAIN_CRASH_AT", format!("{point}=kill")).run(&call).expect_signal(SIGKILL);
+            let slots = home.join(".refrain/slots");
+            let heads = names(&slots).into_iter().filter(|name| name.ends_with(".head"));
+            heads.map(|name| (slots.join(&name).metadata().unwrap().len(), name)).collect::<Vec<_>>()
+        };
+        assert_eq!(taken_at("after-intent"), taken_at("before-intent"), "{outputs} outputs");
+    }
+}
+
+#[test]
 fn proc_08_a_home_on_a_full_disk_of_small_blocks_is_told_and_kills_nobody() {
     // Small images have blocks of 1 KiB.
     let disk = Mount::ext4(16);

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 64 * 1024;
 /// Room is taken in whole blocks, as filesystems do anyway.
 const BLOCK: u64 = 4096;
+/// What an intent says of a slot but its names, amply.
+const TOLD_OF_A_SLOT: u64 = 640;
 const CHECKSUM_DIGITS: usize = 16;
 
 /// What a journal says.
@@ -139,11 +141,16 @@ impl Journal {
     /// How many NUL bytes to write behind the next record, which ends at `end`.
     ///
     /// The claim on a published slot names a publication, as the intent and the record that follow it do, and is about as
-    /// long as each of them. The record after a commit waits for nothing: it fills its block, and takes no other.
+    /// long as each of them. A first claim only names the slots, of each of which the intent tells more. The record after a
+    /// commit waits for nothing: it fills its block, and takes no other.
     fn room_to_take(&self, record: &Record, end: u64) -> usize {
         let line = end - self.contents.end;
         let is_claim = self.last().is_none_or(|last| last.intent.is_none());
-        let wanted = if is_claim { end + 2 * line } else { end };
+        let wanted = match (&record.head.publication, &record.head.claim) {
+            _ if !is_claim => end,
+            (None, Some(claim)) => end + 4 * line + claim.slots.len() as u64 * TOLD_OF_A_SLOT,
+            _ => end + 2 * line,
+        };
         if record.intent.is_some() || wanted <= self.length {
             return 0;
         }
