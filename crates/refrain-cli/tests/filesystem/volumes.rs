@@ -237,8 +237,9 @@ fn proc_08_the_first_claim_of_any_number_of_outputs_takes_the_room_of_the_intent
             let home = Home::temp(BIN);
             home.refrain().env("REFRAIN_CRASH_AT", format!("{point}=kill")).run(&call).expect_signal(SIGKILL);
             let slots = home.join(".refrain/slots");
-            let heads = names(&slots).into_iter().filter(|name| name.ends_with(".head"));
-            heads.map(|name| (slots.join(&name).metadata().unwrap().len(), name)).collect::<Vec<_>>()
+            let heads = names(&slots).into_iter().map(|name| slots.join(name));
+            let heads = heads.filter(|path| path.extension() == Some("head".as_ref()));
+            heads.map(|path| (path.metadata().unwrap().len(), path.file_name().unwrap().to_owned())).collect::<Vec<_>>()
         };
         assert_eq!(taken_at("after-intent"), taken_at("before-intent"), "{outputs} outputs");
     }
