@@ -58,7 +58,7 @@ pub(crate) fn conclude(driver: &mut Driver<'_>, answer: &Answer) -> Conclusion {
         Answer::Superseded => {
             report.outcome = Outcome::Superseded;
             // Whoever asks whether it landed is told so, although a later version stands there now.
-            if landed {
+            if landed || driver.carried.is_some() {
                 report.window = Window::Published;
             }
         }
@@ -95,7 +95,9 @@ fn decided_before(driver: &Driver<'_>, answer: &Answer) -> Option<Answer> {
     let (heads, run) = (driver.machine.heads(), driver.at_hand.as_ref()?);
     let anchor = run.anchor()?;
     // The anchor itself may not be to be claimed, since what was decided there cannot be finished.
-    let head = heads.get(anchor).cloned().or_else(|| driver.boundary.sinks.of(anchor).ok()?.read(anchor).ok()?)?;
+    let look = || driver.boundary.sinks.of(anchor).ok()?.read(anchor).ok()?;
+    let unclaimed = || look().filter(|_| *answer == Answer::NotPublished(Cause::Failed));
+    let head = heads.get(anchor).cloned().or_else(unclaimed)?;
     let publication = head.publication.filter(|it| it.run.run_id == run.run_id)?;
     let shows = |slot| heads.get(slot).is_some_and(|head| head.shows(publication.attempt));
     (!run.slots().all(shows)).then(|| Answer::Pending(Box::new(publication)))
@@ -145,7 +147,7 @@ fn error_of(driver: &Driver<'_>, answer: &Answer, failure: Option<Error>) -> Opt
             let heads = driver.machine.heads();
             let message = match answer {
                 Answer::Pending(publication) if !publication.run.anchor().is_some_and(|it| heads.contains_key(it)) => {
-                    format!("`{key}` is published, and a step of it is still to follow")
+                    format!("`{key}` is published, and a step of it may still be to follow")
                 }
                 _ => format!("`{key}` is published at its first output, and another output is still to follow"),
             };

@@ -215,10 +215,7 @@ impl Boundary {
                 return Ok(());
             }
             let Some(run) = self.store.key(&summary.key)?.and_then(|state| state.run) else { return Ok(()) };
-            if let Some(restores) = &run.restores
-                && !self.is_published(&run)?
-            {
-                let why = format!("a rollback to version {} is not finished", restores.version);
+            if let Some(why) = self.needs_versions(&run) {
                 collected.keep(&format!("versions of `{}`", summary.key), why);
                 return Ok(());
             }
@@ -231,6 +228,16 @@ impl Boundary {
             }
             Ok(())
         })
+    }
+
+    /// Why no version may go; nothing if they may.
+    fn needs_versions(&self, run: &RunRecord) -> Option<String> {
+        let version = run.restores.as_ref()?.version;
+        match self.is_published(run) {
+            Ok(true) => None,
+            Ok(false) => Some(format!("a rollback to version {version} is not finished")),
+            Err(error) => Some(in_one_line(&error)),
+        }
     }
 
     fn keep_of(&self, key: &Key) -> Keep {

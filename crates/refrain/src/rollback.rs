@@ -177,7 +177,9 @@ impl Boundary {
 impl Work<'_> {
     /// Publishes the kept version that the run names; whoever continues the run after a crash does the same.
     pub(crate) fn restore(mut self) -> Conclusion {
-        let Some(version) = self.run.restores.as_ref().map(|restores| restores.version) else {
+        let restores = self.run.restores.as_ref().map(|restores| restores.version);
+        let wanted = |version: &Generation| self.driver.restores.is_none_or(|wanted| wanted == *version);
+        let Some(version) = restores.filter(wanted) else {
             let error = self.meets_another();
             return self.abandon(error.into());
         };
@@ -200,7 +202,7 @@ impl Work<'_> {
         self.publish()
     }
 
-    /// The run that this attempt goes on with was begun by a call that is no rollback.
+    /// The run that this attempt is to go on with was begun by a call that wanted something else.
     fn meets_another(&self) -> Error {
         let (key, again) = (&self.driver.plan.key, self.again());
         let generation = self.run.generation;
@@ -255,16 +257,17 @@ impl Driver<'_> {
     }
 
     /// Looks once more, now that nobody else may publish: whoever did meanwhile may have removed the version, and a run
-    /// that restores it could never be finished.
+    /// that restores it could never be finished. Who published just before may still be removing versions: the run then
+    /// ends in an error that names the way on.
     fn demand_kept(&self, version: Generation) -> Result<()> {
         let key = &self.plan.key;
         for output in &self.plan.outputs {
             let slot = &output.slot;
             let kept = self.boundary.sinks.of(slot)?.versions(slot)?;
-            if !kept.iter().any(|kept| kept.generation == version) {
+            if !kept.iter().any(|kept| kept.generation == version && !kept.locations.is_empty()) {
                 return Err(Error::new(
                     ErrorKind::Conflict,
-                    format!("version {version} of `{key}` is not kept any more: a later one was published meanwhile"),
+                    format!("version {version} of `{key}` is not kept any more: it was removed meanwhile"),
                 )
                 .hint(format!(
                     "to see what stands: refrain log {}{}",

@@ -262,7 +262,7 @@ fn what_became_visible_is_not_denied_when_the_version_before_cannot_be_kept_asid
     for _ in 0..2 {
         let call = run(&home, &flags, "exit 9").ends(118, "decided", "published");
         assert_closes(&call.output, PUBLISHED);
-        call.says("a step of it is still to follow");
+        call.says("a step of it may still be to follow");
         assert_eq!(home.read("out.csv"), "three\n");
         home.run(["recover"]).expect_code(118);
     }

@@ -1,6 +1,6 @@
 //! Rollbacks that meet somebody else: a rerun that publishes meanwhile, one that died, the removal of old versions.
 
-use crate::call::{NOTHING, assert_closes, home, run};
+use crate::call::{NOTHING, PUBLISHED, assert_closes, home, names, run};
 use crate::{crashing, killed_at};
 use refrain_testkit::freeze::{state, wait_for, wake};
 use refrain_testkit::program::{Home, Running};
@@ -99,4 +99,47 @@ fn a_rollback_that_meets_a_dead_rerun_says_so_and_leaves_it_to_the_next_run() {
     rolls_nothing_back(rollback, &["version 3 of `job` was begun meanwhile", "refrain run job"]);
     run(&home, &["job"], "").published();
     assert_eq!(home.read("out.csv"), "three\n");
+}
+
+#[test]
+fn a_rollback_that_meets_a_dead_one_to_another_version_does_not_do_that_ones_work() {
+    let home = declared(3, &["one", "two", "three"]);
+    let rollback = stopped(&home, "before-acquire", &["rollback", "job", "--to", "1"]);
+    crashing(&home, "after-open-run").run(["rollback", "job", "--to", "2"]).expect_signal(9);
+    wake(rollback.pid());
+    rolls_nothing_back(rollback, &["version 4 of `job` was begun meanwhile"]);
+    assert_eq!(home.read("out.csv"), "three\n");
+    run(&home, &["job"], "").published().says("finishing a rollback to version 2");
+    assert_eq!(home.read("out.csv"), "two\n");
+}
+
+#[test]
+fn gc_goes_on_when_the_head_of_a_key_that_was_rolled_back_cannot_be_read() {
+    let home = declared(3, &["one", "two"]);
+    home.run(["rollback", "job"]).success();
+    let slots = home.join(".refrain/slots");
+    let heads = names(&slots).into_iter().map(|name| slots.join(name));
+    let heads: Vec<_> = heads.filter(|path| path.extension() == Some("head".as_ref())).collect();
+    assert_eq!(heads.len(), 1, "{heads:?}");
+    fs::write(&heads[0], "damaged\n").unwrap();
+    let gc = home.run(["gc"]);
+    gc.says("versions of `job`: ");
+}
+
+#[test]
+fn a_rollback_that_finishes_a_dead_rerun_of_two_outputs_denies_nothing_of_it() {
+    let home = home();
+    let flags = ["job", "--out", "a=a.csv", "--out", "b=b.csv", "--rerun"];
+    let script = |word: &str| format!("echo {word} > $REFRAIN_OUT_A; echo {word} > $REFRAIN_OUT_B");
+    for word in ["one", "two"] {
+        run(&home, &flags, &script(word)).published();
+    }
+    let rollback = stopped(&home, "before-acquire", &["rollback", "job"]);
+    killed_at(&home, "after-commit", &flags, &script("three"));
+    wake(rollback.pid());
+    let ended = rollback.wait().expect_code(121);
+    assert_closes(&ended, PUBLISHED);
+    assert_eq!([home.read("a.csv"), home.read("b.csv")], ["three\n", "three\n"]);
+    home.run(["rollback", "job"]).success();
+    assert_eq!([home.read("a.csv"), home.read("b.csv")], ["two\n", "two\n"]);
 }
