@@ -96,8 +96,11 @@ fn decided_before(driver: &Driver<'_>, answer: &Answer) -> Option<Answer> {
     let anchor = run.anchor()?;
     // The anchor itself may not be to be claimed, since what was decided there cannot be finished.
     let look = || driver.boundary.sinks.of(anchor).ok()?.read(anchor).ok()?;
-    let unclaimed = || look().filter(|_| *answer == Answer::NotPublished(Cause::Failed));
-    let head = heads.get(anchor).cloned().or_else(unclaimed)?;
+    let head = match heads.get(anchor) {
+        Some(head) => head.clone(),
+        None if *answer == Answer::NotPublished(Cause::Failed) => look()?,
+        None => return None,
+    };
     let publication = head.publication.filter(|it| it.run.run_id == run.run_id)?;
     let shows = |slot| heads.get(slot).is_some_and(|head| head.shows(publication.attempt));
     (!run.slots().all(shows)).then(|| Answer::Pending(Box::new(publication)))

@@ -1,7 +1,7 @@
 //! Runs that are decided at their first output while the second cannot follow, and reruns that were killed.
 
 use crate::call::{PUBLISHED, assert_closes, executions, finish, home, names, run, start, wait_for_a_slots_lock};
-use crate::{killed_at, status};
+use crate::{heads, killed_at, status};
 use refrain_testkit::freeze::send;
 use refrain_testkit::program::Home;
 use rustix::process::Signal;
@@ -175,10 +175,8 @@ fn a_second_output_that_cannot_be_claimed_takes_nothing_back_of_what_is_decided(
 fn a_run_that_cannot_claim_the_second_output_denies_nothing_of_what_is_decided() {
     let home = decided();
     // The lock of the second slot, whose head tells of no commit, is in the hands of somebody who hangs.
-    let slots = home.join(".refrain/slots");
-    let heads =
-        names(&slots).into_iter().map(|name| slots.join(name)).filter(|path| path.extension() == Some("head".as_ref()));
-    let second: Vec<_> = heads.filter(|head| !fs::read_to_string(head).unwrap().contains("\"intent\"")).collect();
+    let second: Vec<_> =
+        heads(&home).into_iter().filter(|head| !fs::read_to_string(head).unwrap().contains("\"intent\"")).collect();
     assert_eq!(second.len(), 1, "{second:?}");
     let held = fs::File::open(second[0].with_extension("lock")).unwrap();
     held.lock().unwrap();

@@ -41,3 +41,10 @@ fn status(home: &Home, task: &str) -> (String, Option<u64>, String) {
     let word = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
     (word("state"), entry["generation"].as_u64(), word("note"))
 }
+
+/// The heads of the slots of a home.
+pub(crate) fn heads(home: &Home) -> Vec<std::path::PathBuf> {
+    let slots = home.join(".refrain/slots");
+    let all = call::names(&slots).into_iter().map(|name| slots.join(name));
+    all.filter(|path| path.extension() == Some("head".as_ref())).collect()
+}

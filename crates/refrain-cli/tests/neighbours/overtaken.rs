@@ -1,7 +1,7 @@
 //! Rollbacks that meet somebody else: a rerun that publishes meanwhile, one that died, the removal of old versions.
 
-use crate::call::{NOTHING, PUBLISHED, assert_closes, home, names, run};
-use crate::{crashing, killed_at};
+use crate::call::{NOTHING, PUBLISHED, assert_closes, home, run};
+use crate::{crashing, heads, killed_at};
 use refrain_testkit::freeze::{state, wait_for, wake};
 use refrain_testkit::program::{Home, Running};
 use std::fs;
@@ -117,9 +117,7 @@ fn a_rollback_that_meets_a_dead_one_to_another_version_does_not_do_that_ones_wor
 fn gc_goes_on_when_the_head_of_a_key_that_was_rolled_back_cannot_be_read() {
     let home = declared(3, &["one", "two"]);
     home.run(["rollback", "job"]).success();
-    let slots = home.join(".refrain/slots");
-    let heads = names(&slots).into_iter().map(|name| slots.join(name));
-    let heads: Vec<_> = heads.filter(|path| path.extension() == Some("head".as_ref())).collect();
+    let heads = heads(&home);
     assert_eq!(heads.len(), 1, "{heads:?}");
     fs::write(&heads[0], "damaged\n").unwrap();
     let gc = home.run(["gc"]);
